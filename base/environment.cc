@@ -1,0 +1,139 @@
+#include "base/environment.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/parse.h"
+
+extern char** environ;
+
+namespace gimbal {
+namespace {
+
+constexpr EnvironmentVariable kTable[] = {
+    {"GIMBAL_ALGORITHM", "name, or collective:name;collective:name", "chosen by the tuner",
+     "Forces an algorithm, for all collectives or per collective: `ring`, `all_reduce:ring;all_gather:direct`. An impossible "
+     "choice is an error that says why."},
+    {"GIMBAL_CHUNK_BYTES", "4K to 64M", "measured at start", "Bytes of a staged chunk of the node-direct algorithms."},
+    {"GIMBAL_CONNECT_TIMEOUT", "duration", "120s", "Deadline of gimbal_comm_create."},
+    {"GIMBAL_DETERMINISTIC", "0 or 1", "0",
+     "Sums follow one fixed binary tree over ranks, whatever the size, algorithm and placement (docs/numerics.md)."},
+    {"GIMBAL_FLIGHT_RECORDER", "path", "none",
+     "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id."},
+    {"GIMBAL_JOB_KEY", "text", "none", "The job's secret: ranks with different keys do not join each other."},
+    {"GIMBAL_LOG", "error, warn, info, debug", "warn", "What is written to standard error."},
+    {"GIMBAL_PRECISION", "accumulator or element", "accumulator",
+     "`element` lets partial sums of schedules travel in the element type: fewer bytes, more rounding (docs/numerics.md)."},
+    {"GIMBAL_RANK", "0 to size-1", "from the launcher", "This process's rank; before RANK and every launcher's variable."},
+    {"GIMBAL_RENDEZVOUS", "tcp://host:port, unix://name, file:///path, memory://name", "from the launcher",
+     "Where the ranks of a job meet."},
+    {"GIMBAL_SIZE", "1 to 100000", "from the launcher", "Number of ranks; before WORLD_SIZE and every launcher's variable."},
+    {"GIMBAL_SLOT_BYTES", "1K to 16M", "32K", "Bytes of one slot of a shared-memory endpoint."},
+    {"GIMBAL_SPIN", "duration", "from ranks per allowed CPU", "How long a wait spins before it yields."},
+    {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
+    {"GIMBAL_TRANSPORT", "auto, shm", "auto", "Forces a transport; an impossible one is an error that says why."},
+    {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},
+};
+
+Status in_variable(std::string_view name, const Status& status) {
+  return {status.code(), std::string(name) + ": " + status.message()};
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_table() { return kTable; }
+
+std::optional<std::string> read_environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+Result<uint64_t> environment_bytes(std::string_view name, uint64_t default_value, uint64_t minimum, uint64_t maximum) {
+  const std::optional<std::string> text = read_environment(name);
+  if (!text) return default_value;
+  Result<uint64_t> bytes = parse_bytes(*text);
+  if (!bytes.ok()) return in_variable(name, bytes.status());
+  if (*bytes < minimum || *bytes > maximum) {
+    return Status(Code::kInvalidArgument, std::string(name) + ": " + *text + " is outside " + std::to_string(minimum) + " to " +
+                                              std::to_string(maximum) + " bytes");
+  }
+  return bytes;
+}
+
+Result<int64_t> environment_duration_ms(std::string_view name, int64_t default_value) {
+  const std::optional<std::string> text = read_environment(name);
+  if (!text) return default_value;
+  Result<int64_t> duration = parse_duration_ms(*text);
+  if (!duration.ok()) return in_variable(name, duration.status());
+  return duration;
+}
+
+Result<int64_t> environment_integer(std::string_view name, int64_t default_value, int64_t minimum, int64_t maximum) {
+  const std::optional<std::string> text = read_environment(name);
+  if (!text) return default_value;
+  Result<int64_t> value = parse_integer(*text, minimum, maximum);
+  if (!value.ok()) return in_variable(name, value.status());
+  return value;
+}
+
+Result<bool> environment_bool(std::string_view name, bool default_value) {
+  const std::optional<std::string> text = read_environment(name);
+  if (!text) return default_value;
+  Result<bool> value = parse_bool(*text);
+  if (!value.ok()) return in_variable(name, value.status());
+  return value;
+}
+
+std::vector<std::string> unknown_environment_variables() {
+  std::vector<std::string> sentences;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("GIMBAL_")) continue;
+    const auto distance_to = [name](const EnvironmentVariable& variable) { return edit_distance(name, variable.name); };
+    const auto nearest = std::min_element(std::begin(kTable), std::end(kTable),
+                                          [&](const auto& a, const auto& b) { return distance_to(a) < distance_to(b); });
+    const size_t distance = distance_to(*nearest);
+    if (distance == 0) continue;
+    std::string sentence = "environment variable " + std::string(name) + " is not known and has no effect";
+    if (distance <= 4) sentence += "; did you mean " + std::string(nearest->name) + "?";
+    sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
+std::string environment_document() {
+  std::string text =
+      "# Environment variables\n\n"
+      "Printed by `gimbal-run --environment`; the table is in base/environment.cc. Sizes take K, M, G (binary); durations "
+      "take\n"
+      "ms, s, m, h (seconds without). A value that is not accepted is an error that names the variable; a GIMBAL_* name that "
+      "is\n"
+      "not in this table is warned about.\n\n"
+      "| variable | values | default | meaning |\n|---|---|---|---|\n";
+  for (const EnvironmentVariable& variable : kTable) {
+    text.append("| `").append(variable.name).append("` | ").append(variable.values).append(" | ");
+    text.append(variable.default_value).append(" | ").append(variable.meaning).append(" |\n");
+  }
+  return text;
+}
+
+}  // namespace gimbal

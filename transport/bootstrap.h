@@ -1,0 +1,80 @@
+// How ranks find each other: counting at the store, then a mesh of control connections, one per pair of ranks.
+//
+// The mesh carries small metadata, passes descriptors between ranks of a node, and tells of a peer's death: its end of the
+// connection closes. After connect() nothing depends on rank 0 or on the store.
+//
+// On one node the connections are abstract Unix sockets (they stay inside a network namespace), and a peer's process is watched
+// by its pidfd too, where there is one: a forked child that inherits the sockets must not hide its parent's death.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "transport/store.h"
+
+namespace gimbal {
+
+struct PeerIdentity {
+  Rank rank = 0;
+  int64_t pid = 0;
+  std::string host;
+  std::string control_address;  // "unix:<abstract name>"
+};
+
+struct BootstrapOptions {
+  Rank rank = 0;
+  Rank size = 1;
+  std::string job_key;   // keyed hello on every control connection
+  std::string name;      // of the communicator: prefixes the store's keys, and stands in messages
+  uint32_t version = 0;  // major << 16 | minor << 8 | patch; ranks of different versions refuse each other by both numbers
+};
+
+class Bootstrap {
+ public:
+  // Collective. Errors name what is wrong: "rank 1 joined twice (pid 71 and pid 75 on host a)", "missing ranks: 2, 5 (4 of 6
+  // joined within 10 s)", "world size 2 on rank 0, 3 on rank 1", "version 0.1.0 on rank 0, 0.2.0 on rank 1". When one rank
+  // finds such a fault, the others are told through the store and fail with the same sentence rather than at their deadline.
+  static Result<std::unique_ptr<Bootstrap>> connect(Store& store, const BootstrapOptions& options, const Log& log,
+                                                    Deadline deadline);
+  // A mesh among some of this mesh's ranks (communicator split, shrink): members[i] is the old rank of new rank i, equal on all
+  // members; `tag` is equal on the members and differs between meshes made from one parent.
+  Result<std::unique_ptr<Bootstrap>> derive(std::span<const Rank> members, const std::string& name, uint64_t tag,
+                                            Deadline deadline);
+
+  virtual ~Bootstrap() = default;
+  Bootstrap(const Bootstrap&) = delete;
+  Bootstrap& operator=(const Bootstrap&) = delete;
+
+  [[nodiscard]] virtual const std::vector<PeerIdentity>& peers() const = 0;  // by rank, this one included
+
+  // Collective over the mesh: every rank's value, by rank. Values are at most 1 MiB and may differ in size.
+  virtual Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> value, Deadline deadline) = 0;
+
+  // One message to or from one peer, in order. Length fields from peers are bounded before memory is taken.
+  virtual Status send(Rank peer, std::span<const std::byte> value, Deadline deadline) = 0;
+  virtual Result<std::vector<std::byte>> receive(Rank peer, Deadline deadline) = 0;
+
+  // One descriptor to or from a peer of this node (SCM_RIGHTS).
+  virtual Status send_descriptor(Rank peer, int fd, Deadline deadline) = 0;
+  virtual Result<FileDescriptor> receive_descriptor(Rank peer, Deadline deadline) = 0;
+
+  // Without waiting: OK, or REMOTE naming the first rank whose process or connection is gone ("rank 2 (pid 77 on host a) is
+  // gone: its process ended"). Safe to call from any thread while another is in all_gather or send.
+  virtual Status check_peers() = 0;
+  // The ranks found gone so far.
+  [[nodiscard]] virtual std::vector<Rank> gone() = 0;
+
+ protected:
+  Bootstrap() = default;
+};
+
+}  // namespace gimbal
