@@ -94,7 +94,7 @@ Waiter::Pause Waiter::pause() {
 
 void Waiter::arm() {
   bell_ = mine_.bell.load(std::memory_order_relaxed);
-  mine_.parked.store(1, std::memory_order_seq_cst);
+  mine_.parked.fetch_add(1, std::memory_order_seq_cst);
   lot_.sleepers.fetch_add(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ring()
   armed_ = true;
@@ -103,7 +103,7 @@ void Waiter::arm() {
 void Waiter::disarm() {
   if (!armed_) return;
   armed_ = false;
-  mine_.parked.store(0, std::memory_order_relaxed);
+  mine_.parked.fetch_sub(1, std::memory_order_relaxed);
   lot_.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 

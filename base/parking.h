@@ -4,7 +4,7 @@
 // changed something that peers may wait for calls ring(). The cost for the one who rings while nobody sleeps is a fence and one
 // load of a line that hardly ever changes.
 //
-// Invariants: parked is 1 only between a waiter's arming and its disarming; ParkingLot::sleepers is the number of such ranks.
+// Invariants: parked counts the waiters between arming and disarming; ParkingLot::sleepers is their number over all doorbells.
 // A change is published before ring(); a waiter looks again after arming. Thus either the waiter sees the change or the ringer
 // sees the waiter (Dekker; both sides are sequentially consistent).
 //
@@ -23,7 +23,7 @@ struct alignas(64) ParkingLot {
 
 struct alignas(64) Doorbell {
   std::atomic<uint32_t> bell;    // futex word: changes with every ring of an armed doorbell
-  std::atomic<uint32_t> parked;  // 1: armed
+  std::atomic<uint32_t> parked;  // number of armed waiters: a rank's caller and its progress thread may both wait
 };
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
