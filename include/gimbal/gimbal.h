@@ -4,9 +4,9 @@
  *
  * 1. Errors.     A function returns gimbal_status_t; GIMBAL_OK is 0. gimbal_last_error() gives this thread's last error as one
  *                sentence. Codes are grouped by what is lost (see gimbal_status_t): a *call*, an *operation*, a *communicator*.
- *                The library never prints (but for its log, see GIMBAL_LOG), never exits, never raises a signal or an exception.
- * 2. Ownership.  What a _create, _split, _start or _alloc function returns is the caller's until the matching _destroy, _wait or
- *                _free. Pointers to data are borrowed for the call, and by _start until the request has completed.
+ *                The library never prints (but for its log, see GIMBAL_LOG), never exits, raises no signal, no exception.
+ * 2. Ownership.  What a _create, _split, _start or _alloc function returns is the caller's until the matching _destroy,
+ *                _wait or _free. Pointers to data are borrowed for the call, and by _start until the request has completed.
  * 3. Handles.    A destroyed or never valid handle is GIMBAL_INVALID_ARGUMENT, never a crash.
  * 4. Threads.    A communicator is used by one thread at a time; gimbal_comm_abort and gimbal_comm_status may be called from
  *                any thread at any time. Different communicators are independent. Ranks may be processes or threads.
@@ -144,31 +144,31 @@ typedef enum { GIMBAL_PROGRESS_THREAD = 0, GIMBAL_PROGRESS_CALLER = 1 } gimbal_p
 /* A line of the log. level: 0 error, 1 warning, 2 info, 3 debug. message has no newline. May be called from any thread. */
 typedef void (*gimbal_log_callback_t)(void* context, int level, const char* message);
 
-/* Set by `gimbal_config_t config = GIMBAL_CONFIG_INIT;`, then the fields that matter. A field left at its initial value is taken
- * from the environment (docs/environment.md), else from the default. */
+/* Set by `gimbal_config_t config = GIMBAL_CONFIG_INIT;`, then the fields that matter. A field left at its initial value is
+ * taken from the environment (docs/environment.md), else from the default. */
 typedef struct {
-  size_t struct_bytes;   /* set by the initializer: lets the struct grow */
-  uint32_t abi_version;  /* set by the initializer */
-  int32_t rank;          /* -1: from the launcher's environment */
-  int32_t size;          /* number of ranks; -1: from the launcher's environment */
-  int32_t deterministic; /* -1: environment; 0 or 1. See docs/numerics.md */
-  const char* rendezvous;        /* "tcp://host:port", "unix://name", "file:///path", "memory://name"; NULL: environment */
-  const gimbal_store_t* store;   /* instead of rendezvous: the caller's own store */
-  int64_t timeout_ms;            /* deadline of one operation; 0: environment, else 600000 */
-  int64_t connect_timeout_ms;    /* deadline of create; 0: environment, else 120000 */
-  gimbal_progress_t progress;    /* who drives started requests */
-  const char* algorithm;         /* force: "ring" or "all_reduce:ring;all_gather:direct"; NULL: environment, else the tuner */
-  const char* transport;         /* "auto", "shm", ...; NULL: environment, else auto */
-  const char* name;              /* for messages; NULL: "world" */
-  gimbal_log_callback_t log;     /* NULL: standard error at the level of GIMBAL_LOG */
+  size_t struct_bytes;         /* set by the initializer: lets the struct grow */
+  uint32_t abi_version;        /* set by the initializer */
+  int32_t rank;                /* -1: from the launcher's environment */
+  int32_t size;                /* number of ranks; -1: from the launcher's environment */
+  int32_t deterministic;       /* -1: environment; 0 or 1. See docs/numerics.md */
+  const char* rendezvous;      /* "tcp://host:port", "unix://name", "file:///path", "memory://name"; NULL: environment */
+  const gimbal_store_t* store; /* instead of rendezvous: the caller's own store */
+  int64_t timeout_ms;          /* deadline of one operation; 0: environment, else 600000 */
+  int64_t connect_timeout_ms;  /* deadline of create; 0: environment, else 120000 */
+  gimbal_progress_t progress;  /* who drives started requests */
+  const char* algorithm;       /* force: "ring" or "all_reduce:ring;all_gather:direct"; NULL: environment, else the tuner */
+  const char* transport;       /* "auto", "shm", ...; NULL: environment, else auto */
+  const char* name;            /* for messages; NULL: "world" */
+  gimbal_log_callback_t log;   /* NULL: standard error at the level of GIMBAL_LOG */
   void* log_context;
 } gimbal_config_t;
 
 #define GIMBAL_CONFIG_ABI 1u
-#define GIMBAL_CONFIG_INIT                                                                                                      \
-  {                                                                                                                             \
-    sizeof(gimbal_config_t), GIMBAL_CONFIG_ABI, -1, -1, -1, NULL, NULL, 0, 0, GIMBAL_PROGRESS_THREAD, NULL, NULL, NULL, NULL,   \
-        NULL                                                                                                                    \
+#define GIMBAL_CONFIG_INIT                                                                                                    \
+  {                                                                                                                           \
+    sizeof(gimbal_config_t), GIMBAL_CONFIG_ABI, -1, -1, -1, NULL, NULL, 0, 0, GIMBAL_PROGRESS_THREAD, NULL, NULL, NULL, NULL, \
+        NULL                                                                                                                  \
   }
 
 /* Collective over all ranks. config NULL: everything from the environment. Blocks until all ranks are connected or the connect
@@ -194,15 +194,16 @@ GIMBAL_EXPORT gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t colo
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out);
 
 typedef struct {
-  size_t struct_bytes;         /* set by the initializer */
-  uint64_t operations;         /* completed */
-  uint64_t bytes;              /* of their payloads */
-  uint64_t wait_ns;            /* this rank's waiting for peers in blocking calls */
-  int32_t last_arrived_rank;   /* the rank that arrived last most often in the recent window; -1: nobody stands out */
-  uint64_t last_arrived_ns;    /* how late it was there, mean over the window */
-  size_t host_bytes;           /* host memory that this communicator holds */
+  size_t struct_bytes;       /* set by the initializer */
+  uint64_t operations;       /* completed */
+  uint64_t bytes;            /* of their payloads */
+  uint64_t wait_ns;          /* this rank's waiting for peers in blocking calls */
+  int32_t last_arrived_rank; /* the rank that arrived last most often in the recent window; -1: nobody stands out */
+  uint64_t last_arrived_ns;  /* how late it was there, mean over the window */
+  size_t host_bytes;         /* host memory that this communicator holds */
 } gimbal_stats_t;
-#define GIMBAL_STATS_INIT { sizeof(gimbal_stats_t), 0, 0, 0, -1, 0, 0 }
+#define GIMBAL_STATS_INIT \
+  { sizeof(gimbal_stats_t), 0, 0, 0, -1, 0, 0 }
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats);
 
 /* Writes the recent operations of this rank as JSON to path. The same is written to GIMBAL_FLIGHT_RECORDER when an operation
@@ -224,17 +225,18 @@ GIMBAL_EXPORT gimbal_status_t gimbal_deregister(gimbal_comm_t comm, void* pointe
 /* n = number of ranks. Shapes are in elements. Each blocking call has a _start form that returns a request. */
 
 /* send[count], recv[count]: recv = op over ranks of send. */
-GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce(const void* send, void* recv, size_t count, gimbal_dtype_t dtype, gimbal_op_t op,
-                                                gimbal_comm_t comm, gimbal_stream_t stream);
-/* send[n * recv_count], recv[recv_count]: rank r gets elements r*recv_count... of the reduction. In place: recv == send + r*recv_count. */
+GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce(const void* send, void* recv, size_t count, gimbal_dtype_t dtype,
+                                                gimbal_op_t op, gimbal_comm_t comm, gimbal_stream_t stream);
+/* send[n * recv_count], recv[recv_count]: rank r gets elements r*recv_count... of the reduction.
+ * In place: recv == send + r*recv_count. */
 GIMBAL_EXPORT gimbal_status_t gimbal_reduce_scatter(const void* send, void* recv, size_t recv_count, gimbal_dtype_t dtype,
                                                     gimbal_op_t op, gimbal_comm_t comm, gimbal_stream_t stream);
 /* send[send_count], recv[n * send_count]: recv + r*send_count = send of rank r. In place: send == recv + rank*send_count. */
 GIMBAL_EXPORT gimbal_status_t gimbal_all_gather(const void* send, void* recv, size_t send_count, gimbal_dtype_t dtype,
                                                 gimbal_comm_t comm, gimbal_stream_t stream);
 /* buffer[count]: root's content goes to all. */
-GIMBAL_EXPORT gimbal_status_t gimbal_broadcast(void* buffer, size_t count, gimbal_dtype_t dtype, int32_t root, gimbal_comm_t comm,
-                                               gimbal_stream_t stream);
+GIMBAL_EXPORT gimbal_status_t gimbal_broadcast(void* buffer, size_t count, gimbal_dtype_t dtype, int32_t root,
+                                               gimbal_comm_t comm, gimbal_stream_t stream);
 /* send[count], recv[count] on root (recv is ignored elsewhere and may be NULL). */
 GIMBAL_EXPORT gimbal_status_t gimbal_reduce(const void* send, void* recv, size_t count, gimbal_dtype_t dtype, gimbal_op_t op,
                                             int32_t root, gimbal_comm_t comm, gimbal_stream_t stream);
@@ -245,20 +247,21 @@ GIMBAL_EXPORT gimbal_status_t gimbal_all_to_all(const void* send, void* recv, si
 GIMBAL_EXPORT gimbal_status_t gimbal_gather(const void* send, void* recv, size_t send_count, gimbal_dtype_t dtype, int32_t root,
                                             gimbal_comm_t comm, gimbal_stream_t stream);
 /* send[n * recv_count] on root; recv[recv_count]. */
-GIMBAL_EXPORT gimbal_status_t gimbal_scatter(const void* send, void* recv, size_t recv_count, gimbal_dtype_t dtype, int32_t root,
-                                             gimbal_comm_t comm, gimbal_stream_t stream);
+GIMBAL_EXPORT gimbal_status_t gimbal_scatter(const void* send, void* recv, size_t recv_count, gimbal_dtype_t dtype,
+                                             int32_t root, gimbal_comm_t comm, gimbal_stream_t stream);
 /* send[send_count]; recv: recv_counts[r] elements of rank r at recv + displacements[r]. The arrays have n entries, equal on all
  * ranks but for displacements. displacements NULL: packed. */
 GIMBAL_EXPORT gimbal_status_t gimbal_all_gather_v(const void* send, size_t send_count, void* recv, const size_t* recv_counts,
                                                   const size_t* displacements, gimbal_dtype_t dtype, gimbal_comm_t comm,
                                                   gimbal_stream_t stream);
-/* Block r (send_counts[r] at send_displacements[r]) goes to rank r; recv_counts[r] of rank r arrive at recv_displacements[r]. */
+/* Block r (send_counts[r] at send_displacements[r]) goes to rank r; recv_counts[r] of rank r arrive at
+ * recv_displacements[r]. */
 GIMBAL_EXPORT gimbal_status_t gimbal_all_to_all_v(const void* send, const size_t* send_counts, const size_t* send_displacements,
                                                   void* recv, const size_t* recv_counts, const size_t* recv_displacements,
                                                   gimbal_dtype_t dtype, gimbal_comm_t comm, gimbal_stream_t stream);
 /* buffer[count] to or from peer; matched by order per pair of ranks. */
-GIMBAL_EXPORT gimbal_status_t gimbal_send(const void* buffer, size_t count, gimbal_dtype_t dtype, int32_t peer, gimbal_comm_t comm,
-                                          gimbal_stream_t stream);
+GIMBAL_EXPORT gimbal_status_t gimbal_send(const void* buffer, size_t count, gimbal_dtype_t dtype, int32_t peer,
+                                          gimbal_comm_t comm, gimbal_stream_t stream);
 GIMBAL_EXPORT gimbal_status_t gimbal_recv(void* buffer, size_t count, gimbal_dtype_t dtype, int32_t peer, gimbal_comm_t comm,
                                           gimbal_stream_t stream);
 GIMBAL_EXPORT gimbal_status_t gimbal_barrier(gimbal_comm_t comm, gimbal_stream_t stream);
@@ -269,11 +272,12 @@ typedef struct {
   int32_t normalize;   /* 1: divided by the sum of the weights; the sum must not be 0 */
   int32_t wire;        /* 0: as is; codecs are reserved */
 } gimbal_reduce_options_t;
-#define GIMBAL_REDUCE_OPTIONS_INIT { sizeof(gimbal_reduce_options_t), 1.0, 0, 0 }
+#define GIMBAL_REDUCE_OPTIONS_INIT \
+  { sizeof(gimbal_reduce_options_t), 1.0, 0, 0 }
 
 GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce_options(const void* send, void* recv, size_t count, gimbal_dtype_t dtype,
-                                                        gimbal_op_t op, const gimbal_reduce_options_t* options, gimbal_comm_t comm,
-                                                        gimbal_stream_t stream);
+                                                        gimbal_op_t op, const gimbal_reduce_options_t* options,
+                                                        gimbal_comm_t comm, gimbal_stream_t stream);
 
 /* ---- Requests ----------------------------------------------------------------------------------------------------------- */
 /* Started operations run in the order of the calls, among themselves and with blocking ones, while the caller computes. */
@@ -293,8 +297,8 @@ GIMBAL_EXPORT gimbal_status_t gimbal_all_gather_start(const void* send, void* re
                                                       gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
 GIMBAL_EXPORT gimbal_status_t gimbal_broadcast_start(void* buffer, size_t count, gimbal_dtype_t dtype, int32_t root,
                                                      gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
-GIMBAL_EXPORT gimbal_status_t gimbal_reduce_start(const void* send, void* recv, size_t count, gimbal_dtype_t dtype, gimbal_op_t op,
-                                                  int32_t root, gimbal_comm_t comm, gimbal_stream_t stream,
+GIMBAL_EXPORT gimbal_status_t gimbal_reduce_start(const void* send, void* recv, size_t count, gimbal_dtype_t dtype,
+                                                  gimbal_op_t op, int32_t root, gimbal_comm_t comm, gimbal_stream_t stream,
                                                   gimbal_request_t* request);
 GIMBAL_EXPORT gimbal_status_t gimbal_all_to_all_start(const void* send, void* recv, size_t count, gimbal_dtype_t dtype,
                                                       gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
@@ -304,17 +308,18 @@ GIMBAL_EXPORT gimbal_status_t gimbal_gather_start(const void* send, void* recv, 
 GIMBAL_EXPORT gimbal_status_t gimbal_scatter_start(const void* send, void* recv, size_t recv_count, gimbal_dtype_t dtype,
                                                    int32_t root, gimbal_comm_t comm, gimbal_stream_t stream,
                                                    gimbal_request_t* request);
-GIMBAL_EXPORT gimbal_status_t gimbal_all_gather_v_start(const void* send, size_t send_count, void* recv, const size_t* recv_counts,
-                                                        const size_t* displacements, gimbal_dtype_t dtype, gimbal_comm_t comm,
-                                                        gimbal_stream_t stream, gimbal_request_t* request);
+GIMBAL_EXPORT gimbal_status_t gimbal_all_gather_v_start(const void* send, size_t send_count, void* recv,
+                                                        const size_t* recv_counts, const size_t* displacements,
+                                                        gimbal_dtype_t dtype, gimbal_comm_t comm, gimbal_stream_t stream,
+                                                        gimbal_request_t* request);
 GIMBAL_EXPORT gimbal_status_t gimbal_all_to_all_v_start(const void* send, const size_t* send_counts,
                                                         const size_t* send_displacements, void* recv, const size_t* recv_counts,
-                                                        const size_t* recv_displacements, gimbal_dtype_t dtype, gimbal_comm_t comm,
-                                                        gimbal_stream_t stream, gimbal_request_t* request);
+                                                        const size_t* recv_displacements, gimbal_dtype_t dtype,
+                                                        gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
 GIMBAL_EXPORT gimbal_status_t gimbal_send_start(const void* buffer, size_t count, gimbal_dtype_t dtype, int32_t peer,
                                                 gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
-GIMBAL_EXPORT gimbal_status_t gimbal_recv_start(void* buffer, size_t count, gimbal_dtype_t dtype, int32_t peer, gimbal_comm_t comm,
-                                                gimbal_stream_t stream, gimbal_request_t* request);
+GIMBAL_EXPORT gimbal_status_t gimbal_recv_start(void* buffer, size_t count, gimbal_dtype_t dtype, int32_t peer,
+                                                gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
 GIMBAL_EXPORT gimbal_status_t gimbal_barrier_start(gimbal_comm_t comm, gimbal_stream_t stream, gimbal_request_t* request);
 GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce_options_start(const void* send, void* recv, size_t count, gimbal_dtype_t dtype,
                                                               gimbal_op_t op, const gimbal_reduce_options_t* options,
@@ -322,10 +327,10 @@ GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce_options_start(const void* send, 
                                                               gimbal_request_t* request);
 
 /* ---- Groups ------------------------------------------------------------------------------------------------------------- */
-/* Between start and end of this thread, operations are recorded; the end launches them together, over several communicators too,
- * so that their order cannot deadlock, and blocks until all have completed. Errors of an operation appear at the end. Groups
- * nest: the outermost end launches. All-reduces of equal type and operation on one communicator are fused into one. A _start
- * inside a group is launched at the end, which then does not wait for it. */
+/* Between start and end of this thread, operations are recorded; the end launches them together, over several communicators
+ * too, so that their order cannot deadlock, and blocks until all have completed. Errors of an operation appear at the end.
+ * Groups nest: the outermost end launches. All-reduces of equal type and operation on one communicator are fused into one. A
+ * _start inside a group is launched at the end, which then does not wait for it. */
 GIMBAL_EXPORT gimbal_status_t gimbal_group_start(void);
 GIMBAL_EXPORT gimbal_status_t gimbal_group_end(void);
 
@@ -333,8 +338,8 @@ GIMBAL_EXPORT gimbal_status_t gimbal_group_end(void);
 
 /* Writes which algorithm an operation of so many bytes would take, why, and its predicted time, as text of at most size bytes
  * with the closing NUL; GIMBAL_INVALID_ARGUMENT when it does not fit (text is cut). */
-GIMBAL_EXPORT gimbal_status_t gimbal_explain(gimbal_comm_t comm, gimbal_collective_t collective, size_t bytes, gimbal_dtype_t dtype,
-                                             char* text, size_t size);
+GIMBAL_EXPORT gimbal_status_t gimbal_explain(gimbal_comm_t comm, gimbal_collective_t collective, size_t bytes,
+                                             gimbal_dtype_t dtype, char* text, size_t size);
 
 #ifdef __cplusplus
 }
