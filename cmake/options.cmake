@@ -2,18 +2,27 @@
 find_package(Threads REQUIRED)
 
 add_library(gimbal_options INTERFACE)
-target_compile_options(gimbal_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wno-psabi
+target_compile_options(gimbal_options INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+  $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wno-psabi
   # False positives of GCC 12 in std::string (GCC bug 105651).
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
-if(GIMBAL_SANITIZE STREQUAL "address")
-  target_compile_options(gimbal_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
-  target_link_options(gimbal_options INTERFACE -fsanitize=address,undefined)
+
+# The sanitizers' flags; they go to every target that links gimbal_options, and so to the whole program.
+set(sanitizer_flags "")
+if(GIMBAL_FUZZ)
+  set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(gimbal_options INTERFACE -fsanitize=fuzzer-no-link)
+elseif(GIMBAL_SANITIZE STREQUAL "address")
+  set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(GIMBAL_SANITIZE STREQUAL "thread")
-  target_compile_options(gimbal_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer -g)
-  target_link_options(gimbal_options INTERFACE -fsanitize=thread)
+  # -Wno-tsan: GCC warns that ThreadSanitizer does not model std::atomic_thread_fence. The fences here order atomics among each
+  # other; what they publish is also published by a release store that it does see.
+  set(sanitizer_flags -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
 elseif(NOT GIMBAL_SANITIZE STREQUAL "")
   message(FATAL_ERROR "GIMBAL_SANITIZE is \"${GIMBAL_SANITIZE}\"; allowed: address, thread, empty")
 endif()
+target_compile_options(gimbal_options INTERFACE ${sanitizer_flags})
+target_link_options(gimbal_options INTERFACE ${sanitizer_flags})
 
 # gimbal_layer(<name> <layers it may use>...): a static library of all .cc files of the folder.
 function(gimbal_layer name)
