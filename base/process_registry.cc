@@ -4,8 +4,8 @@ namespace gimbal {
 
 ProcessRegistry& ProcessRegistry::instance() {
   // Never destroyed: a communicator may outlive the static destructors of its program.
-  static ProcessRegistry* const registry = new ProcessRegistry();
-  return *registry;
+  static ProcessRegistry* const kRegistry = new ProcessRegistry();
+  return *kRegistry;
 }
 
 void ProcessRegistry::forget_expired() {
