@@ -1,0 +1,35 @@
+// The fixture of tests that make communicators: nothing of them may remain.
+//
+// After each test the process has the descriptors and threads that it had before, no child (orphans of children included), and
+// /dev/shm has no new entry. Where the kernel lets it, the test sees a /dev/shm of its own, so that other programs' entries
+// cannot be taken for Gimbal's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace gimbal::test {
+
+struct Resources {
+  std::set<std::string> descriptors;  // "7 -> socket:[1234]"
+  std::set<std::string> shared_memory;
+  size_t thread_count;
+};
+
+Resources current_resources();
+
+// What is in `after` and not in `before`, and every child of this process, one a line; empty when nothing is left.
+std::string leftovers(const Resources& before, const Resources& after);
+
+class RanksTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+ private:
+  Resources before_;
+};
+
+}  // namespace gimbal::test

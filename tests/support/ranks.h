@@ -1,0 +1,38 @@
+// Runs one function as every rank of a job: ranks as threads of this process, or as processes made by fork().
+//
+// The function makes its communicator from the context. Expectations of GoogleTest that fail inside it, and exceptions that
+// leave it, fail the calling test, whichever kind the ranks are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gimbal::test {
+
+enum class RankKind : uint8_t { kThreads, kProcesses };
+
+struct RankContext {
+  int32_t rank;
+  int32_t size;
+  std::string rendezvous;  // of this job alone
+};
+
+using RankFunction = std::function<void(const RankContext&)>;
+
+struct ProcessResult {
+  int exit_code = -1;  // 0: no expectation failed; -1: it ended by a signal
+  int signal = 0;
+  bool timed_out = false;  // killed at the deadline
+  std::string output;      // standard output and error
+};
+
+// Must be called while this process has one thread. Returns when all have ended or been killed at the deadline; results are by
+// rank.
+std::vector<ProcessResult> run_processes(int32_t size, const RankFunction& function, int64_t timeout_ms);
+
+// Runs the ranks and fails the calling test unless every rank succeeds.
+void run_ranks(RankKind kind, int32_t size, const RankFunction& function);
+
+}  // namespace gimbal::test
