@@ -63,10 +63,8 @@ class Endpoint {
   virtual Result<std::optional<ReceivedMessage>> front(Channel channel) = 0;
   virtual void release(Channel channel) = 0;
 
-  // Moves what needs moving (sockets, completions); a no-op where memory does it. An endpoint that overrides it says so by
-  // needs_progress(), so that the others are not called.
+  // Moves what needs moving (sockets, completions); a no-op where memory does it.
   virtual Status progress() { return {}; }
-  [[nodiscard]] virtual bool needs_progress() const { return false; }
 };
 
 }  // namespace gimbal

@@ -1,0 +1,1 @@
+"""The parts of bench/compare: what is run (libraries), how (running, busy), what it means (figures, goals), how it is shown (report, plot)."""
