@@ -5,6 +5,8 @@
 namespace gimbal {
 
 const char* code_name(int code) {
+  // A code is a byte: what is left of a larger value must not pass for one.
+  if (code != static_cast<uint8_t>(code)) return "GIMBAL_UNKNOWN";
   switch (static_cast<Code>(code)) {
     case Code::kOk:
       return "GIMBAL_OK";

@@ -63,8 +63,10 @@ class Endpoint {
   virtual Result<std::optional<ReceivedMessage>> front(Channel channel) = 0;
   virtual void release(Channel channel) = 0;
 
-  // Moves what needs moving (sockets, completions); a no-op where memory does it.
+  // Moves what needs moving (sockets, completions); a no-op where memory does it. An endpoint that overrides it says so by
+  // needs_progress(), so that the others are not called.
   virtual Status progress() { return {}; }
+  [[nodiscard]] virtual bool needs_progress() const { return false; }
 };
 
 }  // namespace gimbal
