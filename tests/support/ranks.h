@@ -13,6 +13,17 @@ namespace gimbal::test {
 
 enum class RankKind : uint8_t { kThreads, kProcesses };
 
+// ThreadSanitizer sees races between threads of one process only, so that build runs no forked ranks.
+inline std::vector<RankKind> rank_kinds() {
+#ifdef __SANITIZE_THREAD__
+  return {RankKind::kThreads};
+#else
+  return {RankKind::kThreads, RankKind::kProcesses};
+#endif
+}
+
+inline std::string rank_kind_name(RankKind kind) { return kind == RankKind::kThreads ? "threads" : "processes"; }
+
 struct RankContext {
   int32_t rank;
   int32_t size;

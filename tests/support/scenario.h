@@ -21,20 +21,11 @@ struct Scenario {
 };
 
 inline std::string scenario_name(const Scenario& scenario) {
-  return std::string(scenario.ranks == RankKind::kThreads ? "threads_" : "processes_") + scenario.algorithm +
+  return rank_kind_name(scenario.ranks) + "_" + scenario.algorithm +
          (scenario.memory == MemoryKind::kOrdinary ? "_ordinary" : "_registered");
 }
 
 inline void PrintTo(const Scenario& scenario, std::ostream* stream) { *stream << scenario_name(scenario); }
-
-// ThreadSanitizer sees races between threads of one process only, so that build runs no forked ranks.
-inline std::vector<RankKind> rank_kinds() {
-#ifdef __SANITIZE_THREAD__
-  return {RankKind::kThreads};
-#else
-  return {RankKind::kThreads, RankKind::kProcesses};
-#endif
-}
 
 inline std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> scenarios;
@@ -47,6 +38,8 @@ inline std::vector<Scenario> all_scenarios() {
   }
   return scenarios;
 }
+
+inline std::string kind_test_name(const testing::TestParamInfo<RankKind>& info) { return rank_kind_name(info.param); }
 
 // A fixture per case derives from this one; GetParam() is the Scenario.
 class ScenarioTest : public RanksTest, public testing::WithParamInterface<Scenario> {};
