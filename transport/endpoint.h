@@ -22,18 +22,13 @@
 #include <optional>
 #include <span>
 
+#include "base/link_cost.h"
 #include "base/status.h"
 #include "base/types.h"
 
 namespace gimbal {
 
 using Channel = uint8_t;
-
-struct LinkCost {
-  double latency_us = 0;      // first byte of a message
-  double bandwidth_gbps = 0;  // GB/s, one direction
-  double overhead_us = 0;     // CPU time per message
-};
 
 struct LinkProperties {
   LinkCost cost;
