@@ -45,14 +45,14 @@ class Bootstrap {
   // finds such a fault, the others are told through the store and fail with the same sentence rather than at their deadline.
   static Result<std::unique_ptr<Bootstrap>> connect(Store& store, const BootstrapOptions& options, const Log& log,
                                                     Deadline deadline);
-  // A mesh among some of this mesh's ranks (communicator split, shrink): members[i] is the old rank of new rank i, equal on all
-  // members; `tag` is equal on the members and differs between meshes made from one parent.
-  Result<std::unique_ptr<Bootstrap>> derive(std::span<const Rank> members, const std::string& name, uint64_t tag,
-                                            Deadline deadline);
-
   virtual ~Bootstrap() = default;
   Bootstrap(const Bootstrap&) = delete;
   Bootstrap& operator=(const Bootstrap&) = delete;
+
+  // A mesh among some of this mesh's ranks (communicator split, shrink): members[i] is the old rank of new rank i, equal on all
+  // members; `tag` is equal on the members and differs between meshes made from one parent.
+  virtual Result<std::unique_ptr<Bootstrap>> derive(std::span<const Rank> members, const std::string& name, uint64_t tag,
+                                                    Deadline deadline) = 0;
 
   [[nodiscard]] virtual const std::vector<PeerIdentity>& peers() const = 0;  // by rank, this one included
 

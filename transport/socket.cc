@@ -1,0 +1,153 @@
+#include "transport/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/un.h>
+
+#include <cerrno>
+
+namespace gimbal {
+namespace {
+
+FileDescriptor open_socket(const SocketAddress& address) {
+  FileDescriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.valid() && address.storage.ss_family != AF_UNIX) {
+    const int on = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  }
+  return fd;
+}
+
+const sockaddr* raw(const SocketAddress& address) { return reinterpret_cast<const sockaddr*>(&address.storage); }
+
+// A TCP client that retries a local port in the ephemeral range can meet itself (simultaneous open).
+bool is_connected_to_itself(int fd, const SocketAddress& address) {
+  if (address.storage.ss_family == AF_UNIX) return false;
+  sockaddr_storage mine = {};
+  socklen_t length = sizeof(mine);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &length) != 0) return false;
+  if (mine.ss_family == AF_INET) {
+    const auto& a = reinterpret_cast<const sockaddr_in&>(mine);
+    const auto& b = reinterpret_cast<const sockaddr_in&>(address.storage);
+    return a.sin_port == b.sin_port && a.sin_addr.s_addr == b.sin_addr.s_addr;
+  }
+  const auto& a = reinterpret_cast<const sockaddr_in6&>(mine);
+  const auto& b = reinterpret_cast<const sockaddr_in6&>(address.storage);
+  return a.sin6_port == b.sin6_port && IN6_ARE_ADDR_EQUAL(&a.sin6_addr, &b.sin6_addr);
+}
+
+Transfer outcome(ssize_t moved, bool reading) {
+  if (moved > 0) return {.bytes = static_cast<size_t>(moved)};
+  if (moved == 0) return {.closed = reading};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+  if (errno == ECONNRESET || errno == EPIPE) return {.closed = true};
+  return {.error_number = errno};
+}
+
+}  // namespace
+
+SocketAddress abstract_address(const std::string& name) {
+  SocketAddress address;
+  auto& unix_address = reinterpret_cast<sockaddr_un&>(address.storage);
+  unix_address.sun_family = AF_UNIX;
+  const size_t bytes = name.copy(unix_address.sun_path + 1, kMaxAbstractNameBytes);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+  address.text = "unix:" + name;
+  return address;
+}
+
+Result<FileDescriptor> listen_on(const SocketAddress& address) {
+  FileDescriptor fd = open_socket(address);
+  if (!fd.valid()) return system_error("socket for " + address.text, errno);
+  if (address.storage.ss_family != AF_UNIX) {
+    // The connections of a job that has just ended linger in TIME_WAIT; they must not keep the next one from its port.
+    const int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  }
+  if (bind(fd.get(), raw(address), address.length) != 0 || listen(fd.get(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE) return Status(Code::kSystem, address.text + " is in use by another program or job");
+    if (errno == EADDRNOTAVAIL) {
+      return Status(Code::kSystem, address.text + " is not an address of this host, on which rank 0 must serve it");
+    }
+    return system_error("listening on " + address.text, errno);
+  }
+  return fd;
+}
+
+ConnectAttempt connect_to(const SocketAddress& address, Deadline deadline) {
+  FileDescriptor fd = open_socket(address);
+  if (!fd.valid()) return {.fd = {}, .error_number = errno};
+  int error_number = 0;
+  if (connect(fd.get(), raw(address), address.length) != 0) error_number = errno;
+  if (error_number == EINPROGRESS || error_number == EINTR) {
+    if (wait_for(fd.get(), POLLOUT, deadline) == WaitOutcome::kDeadline) return {.fd = {}, .error_number = -1};
+    socklen_t length = sizeof(error_number);
+    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+  }
+  if (error_number == 0 && is_connected_to_itself(fd.get(), address)) error_number = ECONNREFUSED;
+  if (error_number != 0) return {.fd = {}, .error_number = error_number};
+  return {.fd = std::move(fd)};
+}
+
+ConnectAttempt accept_from(int listener) {
+  for (;;) {
+    FileDescriptor fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd.valid()) {
+      const int on = 1;
+      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // fails harmlessly on Unix sockets
+      return {.fd = std::move(fd)};
+    }
+    if (errno != EINTR && errno != ECONNABORTED) return {.fd = {}, .error_number = errno};
+  }
+}
+
+Transfer read_some(int fd, std::span<std::byte> buffer) {
+  ssize_t moved = 0;
+  do moved = recv(fd, buffer.data(), buffer.size(), 0);
+  while (moved < 0 && errno == EINTR);
+  return outcome(moved, true);
+}
+
+Transfer write_some(int fd, std::span<const std::byte> bytes) {
+  ssize_t moved = 0;
+  do moved = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  while (moved < 0 && errno == EINTR);
+  return outcome(moved, false);
+}
+
+WaitOutcome wait_for(int fd, short events, Deadline deadline) {
+  for (;;) {
+    pollfd entry = {.fd = fd, .events = events, .revents = 0};
+    if (poll(&entry, 1, deadline.remaining_ms()) > 0) return WaitOutcome::kReady;
+    if (deadline.passed()) return WaitOutcome::kDeadline;
+  }
+}
+
+Status read_all(int fd, std::span<std::byte> buffer, const std::string& peer, Deadline deadline) {
+  while (!buffer.empty()) {
+    const Transfer transfer = read_some(fd, buffer);
+    if (transfer.closed) return {Code::kRemote, peer + " closed the connection"};
+    if (transfer.error_number != 0) return system_error(peer + ": reading", transfer.error_number);
+    buffer = buffer.subspan(transfer.bytes);
+    if (transfer.bytes == 0 && wait_for(fd, POLLIN, deadline) == WaitOutcome::kDeadline) {
+      return {Code::kTimeout, peer + " did not answer before the deadline"};
+    }
+  }
+  return {};
+}
+
+Status write_all(int fd, std::span<const std::byte> bytes, const std::string& peer, Deadline deadline) {
+  while (!bytes.empty()) {
+    const Transfer transfer = write_some(fd, bytes);
+    if (transfer.closed) return {Code::kRemote, peer + " closed the connection"};
+    if (transfer.error_number != 0) return system_error(peer + ": writing", transfer.error_number);
+    bytes = bytes.subspan(transfer.bytes);
+    if (transfer.bytes == 0 && wait_for(fd, POLLOUT, deadline) == WaitOutcome::kDeadline) {
+      return {Code::kTimeout, peer + " took no more bytes before the deadline"};
+    }
+  }
+  return {};
+}
+
+}  // namespace gimbal

@@ -1,0 +1,61 @@
+// Stream sockets: addresses, listening, connecting, and reading and writing up to a deadline.
+//
+// Every socket is CLOEXEC and non-blocking; a wait is a poll() with the deadline. No call raises SIGPIPE, and EINTR is never
+// seen by callers.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
+
+namespace gimbal {
+
+struct SocketAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+  std::string text;  // for messages: "10.0.0.1:29511", "[::1]:29511", "unix:<name>"
+};
+
+// Abstract Unix names stay inside a network namespace and vanish with their socket.
+inline constexpr size_t kMaxAbstractNameBytes = 107;
+SocketAddress abstract_address(const std::string& name);
+
+// "host:port" or "[v6]:port". Literal addresses and localhost are read without asking a name server.
+Result<std::vector<SocketAddress>> resolve_tcp(const std::string& host_and_port);
+
+// "10.0.0.1:29511 is in use" when it is.
+Result<FileDescriptor> listen_on(const SocketAddress& address);
+// errno of a connection attempt that has failed, in `error_number`; -1 stands for the deadline.
+struct ConnectAttempt {
+  FileDescriptor fd;
+  int error_number = 0;
+};
+ConnectAttempt connect_to(const SocketAddress& address, Deadline deadline);
+// The next waiting connection; invalid with errno in error_number when there is none or it failed.
+ConnectAttempt accept_from(int listener);
+
+// What one non-blocking read or write did.
+struct Transfer {
+  size_t bytes = 0;
+  bool closed = false;   // end of stream, reset or broken pipe
+  int error_number = 0;  // any other error
+};
+Transfer read_some(int fd, std::span<std::byte> buffer);
+Transfer write_some(int fd, std::span<const std::byte> bytes);
+
+enum class WaitOutcome : uint8_t { kReady, kDeadline };
+WaitOutcome wait_for(int fd, short events, Deadline deadline);
+
+// All of the span, or an error that begins with `peer`: REMOTE when the stream ends, TIMEOUT at the deadline.
+Status read_all(int fd, std::span<std::byte> buffer, const std::string& peer, Deadline deadline);
+Status write_all(int fd, std::span<const std::byte> bytes, const std::string& peer, Deadline deadline);
+
+}  // namespace gimbal

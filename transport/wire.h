@@ -1,0 +1,130 @@
+// The bytes of first contact: what may stand on a store's or a control connection, as pure functions over spans.
+//
+// docs/transport.md has the grammar. Parsers accept any bytes: they return nothing for what is malformed or past a limit, and
+// take no memory for lengths that they have not compared with the limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "transport/bytes.h"
+#include "transport/job_key.h"
+#include "transport/store.h"
+
+namespace gimbal {
+
+inline constexpr uint32_t kWireVersion = 1;
+
+// ---- Store: hello of the client, hello of the server, proof of the client, verdict of the server; then requests and answers.
+
+inline constexpr size_t kMagicBytes = 8;
+std::span<const std::byte> store_magic();
+
+struct StoreHello {  // either side
+  uint32_t version = kWireVersion;
+  Nonce nonce = {};
+};
+inline constexpr size_t kStoreHelloBytes = kMagicBytes + 4 + sizeof(Nonce);
+Bytes encode(const StoreHello& hello);
+std::optional<StoreHello> parse_store_hello(std::span<const std::byte> bytes);
+
+// What each side proves that it has the job's key over.
+Bytes store_proof_context(std::string_view side, const Nonce& client, const Nonce& server);
+
+struct StoreVerdict {
+  bool accepted = false;
+  Proof proof = {};  // the server's
+};
+inline constexpr size_t kStoreVerdictBytes = 1 + sizeof(Proof);
+Bytes encode(const StoreVerdict& verdict);
+std::optional<StoreVerdict> parse_store_verdict(std::span<const std::byte> bytes);
+
+enum class StoreOp : uint8_t { kSet = 1, kGet = 2, kGetNow = 3, kWait = 4, kAdd = 5 };
+struct StoreRequest {  // followed by the key and the value
+  uint32_t id = 0;
+  StoreOp op = StoreOp::kSet;
+  uint32_t key_bytes = 0;
+  uint32_t value_bytes = 0;
+  int64_t amount = 0;
+};
+inline constexpr size_t kStoreRequestBytes = 4 + 1 + 4 + 4 + 8;
+Bytes encode(const StoreRequest& request);
+std::optional<StoreRequest> parse_store_request(std::span<const std::byte> bytes);
+
+enum class StoreAnswerKind : uint8_t { kDone = 0, kMissing = 1 };
+struct StoreAnswer {  // followed by the value
+  uint32_t id = 0;
+  StoreAnswerKind kind = StoreAnswerKind::kDone;
+  uint32_t value_bytes = 0;
+  int64_t count = 0;
+};
+inline constexpr size_t kStoreAnswerBytes = 4 + 1 + 4 + 8;
+Bytes encode(const StoreAnswer& answer);
+std::optional<StoreAnswer> parse_store_answer(std::span<const std::byte> bytes);
+
+// ---- Joining: what a rank puts into the store, and what rank 0 answers.
+
+inline constexpr size_t kMaxHostBytes = 255;
+inline constexpr size_t kMaxNodeBytes = 128;
+inline constexpr size_t kMaxSentenceBytes = 8192;
+inline constexpr Rank kMaxRanks = 100'000;
+
+struct JoinRecord {
+  uint32_t version = 0;  // of the library
+  Rank rank = 0;
+  Rank size = 0;
+  int64_t pid = 0;
+  std::string host;
+  std::string node;  // equal where process ids and abstract sockets are common
+  std::string control_address;
+};
+Bytes encode(const JoinRecord& record);
+std::optional<JoinRecord> parse_join_record(std::span<const std::byte> bytes);
+
+struct Roster {
+  Nonce nonce = {};
+  std::vector<JoinRecord> records;  // by rank
+};
+Bytes encode(const Roster& roster);
+std::optional<Roster> parse_roster(std::span<const std::byte> bytes);
+
+// The end of joining: a roster, or the fault that all ranks report.
+struct JoinVerdict {
+  std::optional<Roster> roster;
+  Status fault;
+  int64_t readers = 0;  // how many ranks are waiting for a fault
+};
+Bytes encode(const JoinVerdict& verdict);
+std::optional<JoinVerdict> parse_join_verdict(std::span<const std::byte> bytes);
+
+// ---- Control connections: hello of the connecting rank, hello of the accepting rank; then frames.
+
+struct MeshHello {
+  Rank from = 0;
+  Rank to = 0;
+  Proof proof = {};
+};
+inline constexpr size_t kMeshHelloBytes = kMagicBytes + 4 + 4 + 4 + sizeof(Proof);
+Bytes encode(const MeshHello& hello);
+std::optional<MeshHello> parse_mesh_hello(std::span<const std::byte> bytes);
+// What the sender of a hello proves; `accepts` tells the two directions apart.
+Bytes mesh_proof_context(bool accepts, Rank from, Rank to, const std::string& address);
+
+enum class FrameKind : uint8_t { kMessage = 1, kGather = 2, kDescriptor = 3 };
+struct FrameHeader {
+  FrameKind kind = FrameKind::kMessage;
+  uint32_t bytes = 0;
+  uint64_t tag = 0;
+};
+inline constexpr size_t kMaxFrameBytes = size_t{1} << 20;
+inline constexpr size_t kFrameHeaderBytes = 1 + 4 + 8;
+Bytes encode(const FrameHeader& header);
+std::optional<FrameHeader> parse_frame_header(std::span<const std::byte> bytes);
+
+}  // namespace gimbal
