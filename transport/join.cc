@@ -161,7 +161,12 @@ class Joining {
 
   // Rank 0 has not spoken: what is wrong is read from the arrivals.
   Status late() {
-    RETURN_IF_ERROR(count_as_reader());
+    Status fault = read_fault_from_arrivals();
+    static_cast<void>(count_as_reader());  // a store that has ended by now has nobody waiting
+    return fault;
+  }
+
+  Status read_fault_from_arrivals() {
     Arrivals arrivals(self_.size);
     int64_t next = round_ * self_.size + 1;
     Status fault = collect(arrivals, next, Deadline::after_ms(0));
