@@ -1,0 +1,92 @@
+// Averages of integers: sums in 64 or 128 bits, then a division that truncates toward zero.
+//
+// No instruction set of the x86 family divides vectors of integers, so these loops are plain C++.
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/block_kernels.h"
+#include "kernels/finders.h"
+
+namespace gimbal {
+namespace {
+
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+
+// Memory has only the alignment of bytes.
+template <typename T>
+T load_lane(const void* lanes, size_t i) {
+  T lane;
+  std::memcpy(&lane, static_cast<const unsigned char*>(lanes) + i * sizeof(T), sizeof(T));
+  return lane;
+}
+
+template <typename T>
+void store_lane(void* lanes, size_t i, T lane) {
+  std::memcpy(static_cast<unsigned char*>(lanes) + i * sizeof(T), &lane, sizeof(T));
+}
+
+// Additions are unsigned: a sum of more than 2^32 operands wraps instead of being undefined.
+template <typename Operand, typename Sum, typename Bits>
+void load_loop(void* partials, const void* operand, size_t count, double) {
+  for (size_t i = 0; i < count; ++i) store_lane(partials, i, static_cast<Sum>(load_lane<Operand>(operand, i)));
+}
+
+template <typename Operand, typename Sum, typename Bits>
+void accumulate_loop(void* partials, const void* operand, size_t count, double) {
+  for (size_t i = 0; i < count; ++i) {
+    const Bits addend = static_cast<Bits>(static_cast<Sum>(load_lane<Operand>(operand, i)));
+    store_lane(partials, i, static_cast<Bits>(load_lane<Bits>(partials, i) + addend));
+  }
+}
+
+template <typename T, typename Sum>
+void round_loop(const void* const* operands, void* out, size_t count, double divisor) {
+  const Sum whole_divisor = static_cast<Sum>(divisor);
+  for (size_t i = 0; i < count; ++i) store_lane(out, i, static_cast<T>(load_lane<Sum>(operands[0], i) / whole_divisor));
+}
+
+template <typename T, typename Sum, typename Bits>
+void average(const ReduceArguments& arguments) {
+  static constexpr BlockKernels kKernels{.element_bytes = sizeof(T),
+                                         .partial_bytes = sizeof(Sum),
+                                         .load_element = load_loop<T, Sum, Bits>,
+                                         .load_partial = load_loop<Sum, Sum, Bits>,
+                                         .accumulate_element = accumulate_loop<T, Sum, Bits>,
+                                         .accumulate_partial = accumulate_loop<Sum, Sum, Bits>,
+                                         .round = round_loop<T, Sum>};
+  reduce_blocks(kKernels, arguments);
+}
+
+}  // namespace
+
+ReduceFunction find_integer_average(DType dtype, ReduceOp op) {
+  if (op != ReduceOp::kAvg) return nullptr;
+  switch (dtype) {
+    case DType::kInt8:
+      return average<int8_t, int64_t, uint64_t>;
+    case DType::kUint8:
+      return average<uint8_t, uint64_t, uint64_t>;
+    case DType::kInt32:
+      return average<int32_t, int64_t, uint64_t>;
+    case DType::kUint32:
+      return average<uint32_t, uint64_t, uint64_t>;
+    case DType::kInt64:
+      return average<int64_t, Int128, Uint128>;
+    case DType::kUint64:
+      return average<uint64_t, Uint128, Uint128>;
+    case DType::kFloat16:
+    case DType::kBfloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kFloat8E4m3:
+    case DType::kFloat8E5m2:
+    case DType::kInt128:
+    case DType::kUint128:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace gimbal
