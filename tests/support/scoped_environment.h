@@ -1,4 +1,5 @@
-// Sets or unsets an environment variable until the end of the scope. Not while other threads run: the environment is the process's.
+// Sets or unsets an environment variable until the end of the scope. Not while other threads run: the environment is the
+// process's.
 #pragma once
 
 #include <cstdlib>

@@ -73,8 +73,9 @@ TEST(Environment, OtherBadValuesNameTheVariableToo) {
 
 TEST(Environment, AMisspeltNameIsReportedWithTheNearestKnownOne) {
   const ScopedEnvironment scope("GIMBAL_TIMOUT", "5s");
-  EXPECT_THAT(unknown_environment_variables(), Contains("environment variable GIMBAL_TIMOUT is not known and has no effect; did you "
-                                                        "mean GIMBAL_TIMEOUT?"));
+  EXPECT_THAT(unknown_environment_variables(),
+              Contains("environment variable GIMBAL_TIMOUT is not known and has no effect; did you "
+                       "mean GIMBAL_TIMEOUT?"));
 }
 
 TEST(Environment, AnUnknownNameThatIsLikeNoneIsReportedWithoutAGuess) {

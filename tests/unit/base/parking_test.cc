@@ -131,8 +131,8 @@ TEST(Ring, WakesAParkedWaiter) {
   EXPECT_LT(monotonic_ns() - before, kLostNs);
 }
 
-// Each rank waits for the one before it and sets its own word, round after round, and parks in every wait: one lost wake-up stops
-// the ring until the park slice ends.
+// Each rank waits for the one before it and sets its own word, round after round, and parks in every wait: one lost wake-up
+// stops the ring until the park slice ends.
 TEST(Ring, NoWakeUpIsLostWhenThreadsHammer) {
   constexpr size_t kRanks = 3;
   constexpr uint32_t kRounds = 2000;

@@ -47,7 +47,9 @@ TEST(ProcessRegistry, ForgetsKeysWhoseObjectsAreGone) {
   registry.forget_expired();
   const size_t before = registry.size();
   const auto held = registry.find_or_create<int>("held", [] { return make_int(1); });
-  { const auto dropped = registry.find_or_create<int>("dropped", [] { return make_int(2); }); }
+  {
+    const auto dropped = registry.find_or_create<int>("dropped", [] { return make_int(2); });
+  }
   EXPECT_EQ(registry.size(), before + 2);
   registry.forget_expired();
   EXPECT_EQ(registry.size(), before + 1);

@@ -68,8 +68,7 @@ TEST(Types, SizesAreThoseOfTheElements) {
 }
 
 TEST(Types, SumsOfFloatingTypesBelowFloat64AccumulateInFloat32) {
-  for (const DType dtype :
-       {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat8E4m3, DType::kFloat8E5m2}) {
+  for (const DType dtype : {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat8E4m3, DType::kFloat8E5m2}) {
     EXPECT_EQ(accumulator_type(dtype, ReduceOp::kSum), DType::kFloat32) << dtype_name(dtype);
     EXPECT_EQ(accumulator_type(dtype, ReduceOp::kAvg), DType::kFloat32) << dtype_name(dtype);
   }
