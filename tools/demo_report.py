@@ -118,6 +118,10 @@ def format_table(rows, promises, report, machine):
     return "\n".join(lines)
 
 
+def count_ranks(ranks):
+    return "1 rank" if ranks == 1 else f"{ranks} ranks"
+
+
 COLORS = ["#1b6ca8", "#d1495b", "#3a7d44", "#8e5572"]
 
 
@@ -135,7 +139,7 @@ def draw_losses(floats):
                           for i, loss in enumerate(losses))
         color, width = COLORS[index % len(COLORS)], 7 - 2.5 * index
         parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="{max(1, width)}"/>')
-        parts.append(f'<text x="450" y="{24 + 18 * index}" class="end" fill="{color}">{ranks} ranks</text>')
+        parts.append(f'<text x="450" y="{24 + 18 * index}" class="end" fill="{color}">{count_ranks(ranks)}</text>')
     parts.append('<text x="230" y="322" class="title">epoch</text>')
     return "".join(parts)
 
@@ -154,7 +158,7 @@ def draw_throughput(rows):
         parts.append(f'<rect x="{x:.1f}" y="{300 - height:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
                      f'<rect x="{x:.1f}" y="{300 - share:.1f}" width="{width:.1f}" height="{share:.1f}" class="share"/>'
                      f'<text x="{x + width / 2:.1f}" y="{294 - height:.1f}" class="title">{row["examples_per_second"]:,.0f}</text>'
-                     f'<text x="{x + width / 2:.1f}" y="322" class="title">{row["ranks"]} ranks</text>')
+                     f'<text x="{x + width / 2:.1f}" y="322" class="title">{count_ranks(row["ranks"])}</text>')
     return "".join(parts)
 
 

@@ -24,14 +24,14 @@ constexpr int64_t kThreadExitMs = 2'000;
 // A child that was orphaned by a rank becomes a child of this process and is found by waitpid(). A private /dev/shm needs
 // CAP_SYS_ADMIN; without it the shared one is compared, which other programs may change.
 void isolate_once() {
-  static const bool done = [] {
+  static const bool kDone = [] {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
       mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, nullptr);
     }
     return true;
   }();
-  static_cast<void>(done);
+  static_cast<void>(kDone);
 }
 
 std::set<std::string> open_descriptors() {

@@ -78,6 +78,7 @@ void read_some(Child& child, std::string& output) {
 void collect_output(std::vector<Child>& children, std::vector<ProcessResult>& results, Deadline deadline) {
   while (true) {
     std::vector<pollfd> polled;
+    polled.reserve(children.size());
     for (const Child& child : children) polled.push_back({child.output.get(), POLLIN, 0});  // poll ignores -1
     const bool all_closed = std::all_of(polled.begin(), polled.end(), [](const pollfd& one) { return one.fd < 0; });
     if (all_closed || deadline.passed()) return;
@@ -103,6 +104,7 @@ void reap(const Child& child, ProcessResult& result) {
 void run_threads(int32_t size, const RankFunction& function) {
   const std::string rendezvous = unique_rendezvous(RankKind::kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(size));
   for (int32_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] { run_rank(function, {rank, size, rendezvous}); });
   }
@@ -115,6 +117,7 @@ std::vector<ProcessResult> run_processes(int32_t size, const RankFunction& funct
   const std::string rendezvous = unique_rendezvous(RankKind::kProcesses);
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::vector<Child> children;
+  children.reserve(static_cast<size_t>(size));
   for (int32_t rank = 0; rank < size; ++rank) children.push_back(start_child(function, {rank, size, rendezvous}));
   std::vector<ProcessResult> results(children.size());
   collect_output(children, results, deadline);
