@@ -67,6 +67,7 @@ Result<std::unique_ptr<Store>> open_store(const std::string& rendezvous, Rank ra
   const std::string rest = separator == std::string::npos ? "" : rendezvous.substr(separator + 3);
   if (!rest.empty()) {
     if (scheme == "memory") return open_memory_store(rest, job_key);
+    if (scheme == "file") return open_file_store(rest, rank, job_key, deadline);
 
     if (scheme == "unix") return open_unix_store(rest, rendezvous, rank, job_key, deadline);
     if (scheme == "tcp") {
