@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/accesses.h"
+#include "collectives/cursors.h"
 #include "collectives/message_queues.h"
 #include "collectives/order_hash.h"
 #include "collectives/printer.h"
@@ -21,19 +22,18 @@ Status step_error(Rank rank, int32_t index, const Step& step, const std::string&
           "rank " + std::to_string(rank) + ", step " + std::to_string(index) + " (" + describe(step) + "): " + what};
 }
 
-struct Cursor {
-  size_t at = 0;                // the step to carry out, or the number of steps
-  int32_t completed = kNoStep;  // the last complete one
-  uint32_t slices_done = 0;
-  std::vector<Symbol> values;  // what the step that has begun will have written when complete
-};
-
 // One channel of one rank: what an executor steps through.
 struct Lane {
+  Lane(Rank rank_of, uint8_t channel_of, const std::vector<Step>& steps)
+      : rank(rank_of), channel(channel_of), cursors(steps, channel_of) {}
+
   Rank rank;
   uint8_t channel;
-  std::array<Cursor, 2> cursors;  // send cursor second
   bool queued = false;
+  ChannelCursors cursors;
+  // Of the step that has begun on each cursor: how far it is, and what it will have written when complete.
+  std::array<uint32_t, 2> slices_done = {0, 0};
+  std::array<std::vector<Symbol>, 2> values;
 };
 
 class Run {
@@ -43,9 +43,7 @@ class Run {
     for (Rank rank = 0; rank < spec.nranks; ++rank) {
       memories_.emplace_back(spec, rank, schedules[0].chunk_count);
       for (uint8_t channel = 0; channel < schedules[0].channels; ++channel) {
-        Lane lane = {rank, channel, {}};
-        for (const size_t which : {0, 1}) seek(lane, which);
-        lanes_.push_back(std::move(lane));
+        lanes_.emplace_back(rank, channel, steps(rank));
       }
     }
   }
@@ -57,17 +55,15 @@ class Run {
   [[nodiscard]] const std::vector<Step>& steps(Rank rank) const { return schedules_[static_cast<size_t>(rank)].steps; }
   Lane& lane(Rank rank, uint8_t channel) { return lanes_[static_cast<size_t>(rank) * schedules_[0].channels + channel]; }
 
-  // Moves the cursor to its next step, from `at` on.
-  void seek(Lane& lane, size_t which) const;
   void wake(Rank rank, uint8_t channel);
   // Goes on as far as it can; true when something was done.
-  Result<bool> advance(Lane& lane, size_t which);
+  Result<bool> advance(Lane& lane, size_t cursor);
   // The reason why the step cannot go on now; null when it can.
-  const char* blocked(const Lane& lane, size_t which);
-  Status begin(Lane& lane, size_t which);
-  Status receive(const Lane& lane, size_t index, std::vector<Symbol>& values);
-  Status combine(const Lane& lane, size_t index, std::vector<Symbol>& values);
-  void complete(Lane& lane, size_t which);
+  const char* blocked(const Lane& lane, size_t cursor);
+  Status begin(Lane& lane, size_t cursor);
+  Status receive(const Lane& lane, int32_t index, std::vector<Symbol>& values);
+  Status combine(const Lane& lane, int32_t index, std::vector<Symbol>& values);
+  void complete(Lane& lane, size_t cursor);
   [[nodiscard]] Status deadlock();
   [[nodiscard]] Status leftover() const;
   [[nodiscard]] std::string wrong_output(const ChunkSpace& space, Rank rank, uint32_t chunk) const;
@@ -81,12 +77,6 @@ class Run {
   std::deque<size_t> ready_;
 };
 
-void Run::seek(Lane& lane, size_t which) const {
-  size_t& at = lane.cursors[which].at;
-  const std::vector<Step>& list = steps(lane.rank);
-  while (at < list.size() && (list[at].channel != lane.channel || on_send_cursor(list[at]) != (which == 1))) ++at;
-}
-
 void Run::wake(Rank rank, uint8_t channel) {
   Lane& woken = lane(rank, channel);
   if (woken.queued) return;
@@ -94,13 +84,9 @@ void Run::wake(Rank rank, uint8_t channel) {
   ready_.push_back(static_cast<size_t>(&woken - lanes_.data()));
 }
 
-const char* Run::blocked(const Lane& lane, size_t which) {
-  const Cursor& cursor = lane.cursors[which];
-  const Step& step = steps(lane.rank)[cursor.at];
-  if (step.after != kNoStep) {
-    const bool on_send = on_send_cursor(steps(lane.rank)[static_cast<size_t>(step.after)]);
-    if (lane.cursors[on_send ? 1 : 0].completed < step.after) return "an earlier step";
-  }
+const char* Run::blocked(const Lane& lane, size_t cursor) {
+  const Step& step = lane.cursors.step(cursor);
+  if (!lane.cursors.may_begin(cursor)) return "an earlier step";
   if (receives_from(step) != kNoRank) {
     const MessageQueue* queue = queues_.find(step.peer, lane.rank, lane.channel);
     if (queue == nullptr || queue->in_flight == 0) return "a message";
@@ -112,13 +98,13 @@ const char* Run::blocked(const Lane& lane, size_t which) {
 }
 
 // Takes the message's symbols off the queue and checks that its ends agree.
-Status Run::receive(const Lane& lane, size_t index, std::vector<Symbol>& values) {
-  const Step& step = steps(lane.rank)[index];
+Status Run::receive(const Lane& lane, int32_t index, std::vector<Symbol>& values) {
+  const Step& step = steps(lane.rank)[static_cast<size_t>(index)];
   MessageQueue& queue = *queues_.find(step.peer, lane.rank, lane.channel);
   const MessageHeader header = queue.front();
   if (header.chunk != step.chunk || header.count != step.count || header.payload != step.payload) {
     const Step& sender = steps(step.peer)[static_cast<size_t>(header.step)];
-    return step_error(lane.rank, static_cast<int32_t>(index), step,
+    return step_error(lane.rank, index, step,
                       "the message that arrives is that of rank " + std::to_string(step.peer) + ", step " +
                           std::to_string(header.step) + " (" + describe(sender) + ")");
   }
@@ -127,15 +113,15 @@ Status Run::receive(const Lane& lane, size_t index, std::vector<Symbol>& values)
 }
 
 // values = (what was received) ⊕ src, or scratch ⊕ src, or src.
-Status Run::combine(const Lane& lane, size_t index, std::vector<Symbol>& values) {
-  const Step& step = steps(lane.rank)[index];
+Status Run::combine(const Lane& lane, int32_t index, std::vector<Symbol>& values) {
+  const Step& step = steps(lane.rank)[static_cast<size_t>(index)];
   const SymbolicMemory& memory = memories_[static_cast<size_t>(lane.rank)];
   const bool adds = step.op == Op::kRecvReduce || step.op == Op::kRecvReduceSend || step.op == Op::kReduce;
   if (adds && !reduces(spec_.collective)) {
-    return step_error(lane.rank, static_cast<int32_t>(index), step, "the collective adds nothing");
+    return step_error(lane.rank, index, step, "the collective adds nothing");
   }
   if (adds && receives_from(step) != kNoRank && step.payload == Payload::kFinal) {
-    return step_error(lane.rank, static_cast<int32_t>(index), step, "a final value is rounded and not to be added");
+    return step_error(lane.rank, index, step, "a final value is rounded and not to be added");
   }
   const Payload local = step.src == BufferId::kScratch ? Payload::kPartial
                         : !reduces(spec_.collective)   ? Payload::kFinal
@@ -146,7 +132,7 @@ Status Run::combine(const Lane& lane, size_t index, std::vector<Symbol>& values)
     const char* why = memory.unreadable(step.src, chunk, on_send_cursor(step) ? step.payload : local);
     if (why == nullptr && step.op == Op::kReduce) why = memory.unreadable(BufferId::kScratch, chunk, Payload::kPartial);
     if (why != nullptr) {
-      return step_error(lane.rank, static_cast<int32_t>(index), step, "chunk " + std::to_string(chunk) + ": " + why);
+      return step_error(lane.rank, index, step, "chunk " + std::to_string(chunk) + ": " + why);
     }
     if (step.op == Op::kReduce) values[i] = memory.read(BufferId::kScratch, chunk);
     const Symbol operand = memory.read(step.src, chunk);
@@ -160,44 +146,40 @@ Status Run::combine(const Lane& lane, size_t index, std::vector<Symbol>& values)
 }
 
 // Reads everything that the step reads; what it sends becomes visible to the receiver.
-Status Run::begin(Lane& lane, size_t which) {
-  Cursor& cursor = lane.cursors[which];
-  const Step& step = steps(lane.rank)[cursor.at];
-  cursor.values.clear();
-  if (receives_from(step) != kNoRank) RETURN_IF_ERROR(receive(lane, cursor.at, cursor.values));
-  if (step.src != BufferId::kNone) RETURN_IF_ERROR(combine(lane, cursor.at, cursor.values));
+Status Run::begin(Lane& lane, size_t cursor) {
+  const Step& step = lane.cursors.step(cursor);
+  const auto index = static_cast<int32_t>(lane.cursors.index(cursor));
+  std::vector<Symbol>& values = lane.values[cursor];
+  values.clear();
+  if (receives_from(step) != kNoRank) RETURN_IF_ERROR(receive(lane, index, values));
+  if (step.src != BufferId::kNone) RETURN_IF_ERROR(combine(lane, index, values));
   if (step.dst == BufferId::kScratch && step.payload == Payload::kFinal && receives_from(step) != kNoRank) {
-    return step_error(lane.rank, static_cast<int32_t>(cursor.at), step, "a final value is no partial");
+    return step_error(lane.rank, index, step, "a final value is no partial");
   }
   if (sends_to(step) == kNoRank) return {};
-  const Payload forwarded = step.dst == BufferId::kOutput ? Payload::kFinal : Payload::kPartial;
-  const Payload expected = step.op == Op::kRecvReduceSend ? forwarded : step.payload;
+  const Payload result = step.dst == BufferId::kOutput ? Payload::kFinal : Payload::kPartial;
+  const Payload expected = step.op == Op::kRecvReduceSend ? result : step.payload;
   if (step.sent != expected) {
-    return step_error(lane.rank, static_cast<int32_t>(cursor.at), step,
-                      "what leaves is " + std::string(payload_name(expected)));
+    return step_error(lane.rank, index, step, "what leaves is " + std::string(payload_name(expected)));
   }
-  queues_.find(lane.rank, sends_to(step), lane.channel)
-      ->push({step.chunk, step.count, step.sent, static_cast<int32_t>(cursor.at)}, cursor.values);
+  queues_.find(lane.rank, sends_to(step), lane.channel)->push({step.chunk, step.count, step.sent, index}, values);
   return {};
 }
 
-void Run::complete(Lane& lane, size_t which) {
-  Cursor& cursor = lane.cursors[which];
-  const Step& step = steps(lane.rank)[cursor.at];
+void Run::complete(Lane& lane, size_t cursor) {
+  const Step& step = lane.cursors.step(cursor);
   SymbolicMemory& memory = memories_[static_cast<size_t>(lane.rank)];
-  for (uint32_t i = 0; i < step.count; ++i) memory.write(step.dst, step.chunk + i, cursor.values[i]);
-  cursor.slices_done = 0;
-  cursor.completed = static_cast<int32_t>(cursor.at++);
-  seek(lane, which);
+  for (uint32_t i = 0; i < step.count; ++i) memory.write(step.dst, step.chunk + i, lane.values[cursor][i]);
+  lane.slices_done[cursor] = 0;
+  lane.cursors.complete(cursor);
 }
 
-Result<bool> Run::advance(Lane& lane, size_t which) {
-  Cursor& cursor = lane.cursors[which];
+Result<bool> Run::advance(Lane& lane, size_t cursor) {
   bool moved = false;
-  while (cursor.at < steps(lane.rank).size() && blocked(lane, which) == nullptr) {
+  while (!lane.cursors.at_end(cursor) && blocked(lane, cursor) == nullptr) {
     moved = true;
-    const Step& step = steps(lane.rank)[cursor.at];
-    if (cursor.slices_done == 0) RETURN_IF_ERROR(begin(lane, which));
+    const Step& step = lane.cursors.step(cursor);
+    if (lane.slices_done[cursor] == 0) RETURN_IF_ERROR(begin(lane, cursor));
     if (receives_from(step) != kNoRank) {
       --queues_.find(step.peer, lane.rank, lane.channel)->in_flight;
       wake(step.peer, lane.channel);
@@ -206,7 +188,7 @@ Result<bool> Run::advance(Lane& lane, size_t which) {
       ++queues_.find(lane.rank, sends_to(step), lane.channel)->in_flight;
       wake(sends_to(step), lane.channel);
     }
-    if (++cursor.slices_done == options_.slices) complete(lane, which);
+    if (++lane.slices_done[cursor] == options_.slices) complete(lane, cursor);
   }
   return moved;
 }
@@ -218,8 +200,8 @@ Status Run::execute() {
     ready_.pop_front();
     lane.queued = false;
     for (bool moved = true; moved;) {
-      ASSIGN_OR_RETURN(const bool received, advance(lane, 0));
-      ASSIGN_OR_RETURN(const bool sent, advance(lane, 1));
+      ASSIGN_OR_RETURN(const bool received, advance(lane, ChannelCursors::kOthers));
+      ASSIGN_OR_RETURN(const bool sent, advance(lane, ChannelCursors::kSends));
       moved = received || sent;
     }
   }
@@ -233,11 +215,11 @@ Status Run::deadlock() {
   std::string stuck;
   size_t count = 0;
   for (const Lane& lane : lanes_) {
-    for (const size_t which : {0, 1}) {
-      const size_t at = lane.cursors[which].at;
-      if (at >= steps(lane.rank).size() || ++count > kNamed) continue;
-      const Step& step = steps(lane.rank)[at];
-      const std::string reason = blocked(lane, which);
+    for (const size_t cursor : ChannelCursors::kBoth) {
+      if (lane.cursors.at_end(cursor) || ++count > kNamed) continue;
+      const size_t at = lane.cursors.index(cursor);
+      const Step& step = lane.cursors.step(cursor);
+      const std::string reason = blocked(lane, cursor);
       stuck += (count > 1 ? "; rank " : ": rank ") + std::to_string(lane.rank) + ", step " + std::to_string(at) + " (" +
                describe(step) + ") waits for " + (reason == "an earlier step" ? "step " + std::to_string(step.after) : reason);
     }
