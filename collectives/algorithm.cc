@@ -16,7 +16,7 @@ constexpr std::array kAlgorithms = {
     Algorithm{"halving_doubling", Collective::kAllReduce, halving_doubling_all_reduce,
               "recursive halving and doubling, nearest first: log2 n hops, added along the left-complete tree"},
     Algorithm{"double_tree", Collective::kAllReduce, double_tree_all_reduce,
-              "two binary trees, each rank inner in one only: log2 n hops at full bandwidth, pipelined over pieces"},
+              "two binary trees, each rank inner in one only: log2 n hops at full bandwidth, pipelined over pieces", 2},
     Algorithm{"all_pairs", Collective::kAllReduce, all_pairs_all_reduce,
               "every rank adds one part of all inputs in rank order and sends the result to all: two hops"},
     Algorithm{"ring", Collective::kReduceScatter, ring_reduce_scatter, "partials around a ring: n-1 hops"},

@@ -20,6 +20,8 @@ struct Algorithm {
   // The steps as their author wrote them, neither fused nor linked: for build_schedule(). Only for specs that admits() lets in.
   Schedule (*build)(const CollectiveSpec& spec, Rank rank);
   std::string_view description;
+  // Fused, a window must have room for so many runs of chunks and one slot more (schedule.h).
+  uint32_t window_runs = 1;
 };
 
 std::span<const Algorithm> algorithms();
@@ -30,7 +32,7 @@ std::vector<const Algorithm*> algorithms_for(Collective collective);
 // Why the algorithm cannot serve this spec; empty when it can.
 std::string admits(const Algorithm& algorithm, const CollectiveSpec& spec);
 
-// kNone: works with any window. kFused: forwards while it receives, and needs the window that schedule.h asks for.
+// kNone: works with any window. kFused: forwards while it receives; needs a window of Algorithm::window_runs runs and a slot.
 enum class Fusion : uint8_t { kNone, kFused };
 
 // What executors run. The spec must be admitted.

@@ -38,8 +38,8 @@
 //
 // Window. An unfused schedule never blocks for good, however few slots an endpoint has. A fused step goes on only when it can
 // read a slot *and* write one, and its cursor stays until the last slice has left: where steps forward in a circle (a ring, a
-// tree up and down) that ends only if the endpoint's window has room for two runs of chunks and one slot more. A Plan with
-// longer runs asks for more `pieces` or takes the unfused form.
+// tree up and down) that ends only if the endpoint's window has room for one run of chunks (Algorithm::window_runs of them) and
+// one slot more. A Plan with longer runs asks for more `pieces`, carries the list out part by part, or takes the unfused form.
 #pragma once
 
 #include <cstdint>

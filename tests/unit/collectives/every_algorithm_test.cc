@@ -53,10 +53,11 @@ TEST_P(EveryAlgorithm, NeverBlocksWithRunsLongerThanTheWindow) { verify_all(1, 2
 
 TEST_P(EveryAlgorithm, IsRightInSeveralPieces) { verify_all(2, 3, Fusion::kNone, {{1, 1}, {8, 1}}); }
 
-TEST_P(EveryAlgorithm, IsRightWhenFusedWithAWindowOfTwoRunsAndASlot) {
-  for (const uint8_t channels : {1, 2, 3}) verify_all(channels, 1, Fusion::kFused, {{3, 1}, {8, 1}});
-  verify_all(1, 3, Fusion::kFused, {{3, 1}, {7, 3}});
-  verify_all(1, 9, Fusion::kFused, {{3, 1}, {5, 2}});
+TEST_P(EveryAlgorithm, IsRightWhenFusedWithASlotMoreThanItsRuns) {
+  const uint32_t runs = GetParam().window_runs;
+  for (const uint8_t channels : {1, 2, 3}) verify_all(channels, 1, Fusion::kFused, {{runs + 1, 1}, {8, 1}});
+  verify_all(1, 3, Fusion::kFused, {{runs + 1, 1}, {3 * runs + 1, 3}});
+  verify_all(1, 9, Fusion::kFused, {{2 * runs + 1, 2}});
 }
 
 std::string test_name(const ::testing::TestParamInfo<Algorithm>& info) {
