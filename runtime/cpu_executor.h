@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "runtime/operation.h"
 #include "runtime/plan.h"
 #include "transport/endpoint.h"
 
@@ -35,8 +36,6 @@ struct Binding {
   double weight = 1;                     // weighted plans: of this rank's input
   double divisor = 1;                    // weighted plans: the sum of the weights, or 1
 };
-
-enum class Progress : uint8_t { kDone, kAgain };
 
 // A message of another operation: what progress() returned MISMATCH for.
 struct TagMismatch {

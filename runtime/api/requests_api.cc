@@ -1,0 +1,75 @@
+// Entry points of requests and groups.
+#include "runtime/api/handles.h"
+
+namespace api = gimbal::api;
+using gimbal::Code;
+using gimbal::Status;
+
+namespace {
+
+Status not_a_request() {
+  return {Code::kInvalidArgument, "the request handle names no request: it was waited for before or never made"};
+}
+
+Status in_child(const api::RequestHandle& handle) {
+  const Status usable = handle.communicator->check_usable();
+  return usable.code() == Code::kInvalidUsage ? usable : Status();
+}
+
+// Frees the handle of a completed request and returns the request's status.
+Status release(gimbal_request_t* request, const api::RequestHandle& handle) {
+  const std::shared_ptr<gimbal::Request> completed = handle.request;
+  api::requests().erase(api::number_of(*request));
+  *request = nullptr;
+  return completed->status();
+}
+
+}  // namespace
+
+gimbal_status_t gimbal_wait(gimbal_request_t* request) {
+  return api::enter([&]() -> Status {
+    if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
+    if (*request == nullptr) return {};
+    const std::shared_ptr<api::RequestHandle> handle = api::requests().share(api::number_of(*request));
+    if (handle == nullptr) return not_a_request();
+    RETURN_IF_ERROR(in_child(*handle));
+    if (!handle->request->done()) handle->communicator->started().wait(*handle->request);
+    return release(request, *handle);
+  });
+}
+
+gimbal_status_t gimbal_test(gimbal_request_t* request, int* done) {
+  return api::enter([&]() -> Status {
+    if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
+    if (done == nullptr) return {Code::kInvalidArgument, "done is NULL"};
+    *done = 1;
+    if (*request == nullptr) return {};
+    const std::shared_ptr<api::RequestHandle> handle = api::requests().share(api::number_of(*request));
+    if (handle == nullptr) return not_a_request();
+    RETURN_IF_ERROR(in_child(*handle));
+    if (!handle->request->done() && !handle->communicator->started().test(*handle->request)) {
+      *done = 0;
+      return {};
+    }
+    return release(request, *handle);
+  });
+}
+
+gimbal_status_t gimbal_group_start(void) {
+  return api::enter([]() -> Status {
+    std::unique_ptr<api::ThreadGroup>& group = api::thread_group();
+    if (group == nullptr) group = std::make_unique<api::ThreadGroup>();
+    ++group->depth;
+    return {};
+  });
+}
+
+gimbal_status_t gimbal_group_end(void) {
+  return api::enter([]() -> Status {
+    std::unique_ptr<api::ThreadGroup>& group = api::thread_group();
+    if (group == nullptr) return {Code::kInvalidUsage, "gimbal_group_end without gimbal_group_start on this thread"};
+    if (--group->depth > 0) return {};
+    const std::unique_ptr<api::ThreadGroup> ended = std::move(group);
+    return ended->group.launch();
+  });
+}

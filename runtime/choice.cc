@@ -1,0 +1,140 @@
+#include "runtime/choice.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "collectives/algorithm.h"
+#include "collectives/chunk_space.h"
+#include "collectives/verifier.h"
+
+namespace gimbal {
+namespace {
+
+// From here up an all_reduce of more than two ranks is cheaper in two shots: its p-1 additions per element are divided among
+// ranks.
+constexpr size_t kTwoShotBytes = size_t{16} << 10;
+// The largest message whose whole exchange is one flag: beyond it, copying overlaps with reading in chunks.
+constexpr size_t kSmallBytes = 4096;
+
+// Where the C library finds no cache size (some virtual machines): a small server's.
+constexpr size_t kDefaultCacheBytes = size_t{8} << 20;
+
+size_t last_level_cache_bytes() {
+  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : kDefaultCacheBytes;
+}
+
+bool serves_directly(Collective collective) { return collective == Collective::kBarrier || StagedExchange::serves(collective); }
+
+std::string names_for(Collective collective) {
+  std::string names = serves_directly(collective) ? std::string(kDirectAlgorithm) : "";
+  for (const Algorithm* algorithm : algorithms_for(schedule_collective(collective))) {
+    names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
+  }
+  return names.empty() ? "none" : names;
+}
+
+// What a v-form uses when nothing is forced.
+std::string_view default_schedule(Collective collective) {
+  return collective == Collective::kAllGatherV ? "ring" : "all_pairs";
+}
+
+Status check_forced(Collective collective, const std::string& name, const Settings& settings, Rank size) {
+  if (name == kDirectAlgorithm && serves_directly(collective)) return {};
+  const Algorithm* algorithm = find_algorithm(schedule_collective(collective), name);
+  const std::string subject = "algorithm \"" + name + "\" for " + std::string(collective_name(collective));
+  if (algorithm == nullptr) return {Code::kUnsupported, subject + " does not exist; there is " + names_for(collective)};
+  CollectiveSpec spec;
+  spec.collective = algorithm->collective;
+  spec.nranks = size;
+  if (const std::string reason = admits(*algorithm, spec); !reason.empty())
+    return {Code::kUnsupported, subject + ": " + reason};
+  if (settings.deterministic && reduces(algorithm->collective)) {
+    ASSIGN_OR_RETURN(const OrderClass order, order_class(*algorithm, size));
+    if (order != OrderClass::kTree) {
+      return {Code::kUnsupported, subject + " is not deterministic over " + std::to_string(size) +
+                                      " ranks: its order of additions is not the fixed binary tree"};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Choice::configure(const Settings& settings, Rank size) {
+  forced_chunk_bytes_ = settings.chunk_bytes.value_or(0);
+  stage_slot_bytes_ = std::max(stage_slot_bytes_, forced_chunk_bytes_);
+  cache_share_bytes_ = last_level_cache_bytes() / static_cast<size_t>(size);
+  // A bare name ("ring") stands for every collective that has it; at least one must.
+  std::map<std::string, int> found;
+  for (const auto& [collective, name] : settings.algorithms) {
+    const Status status = check_forced(collective, name, settings, size);
+    if (status.ok()) {
+      forced_[collective] = name;
+      ++found[name];
+      continue;
+    }
+    const bool bare = settings.algorithms.size() == static_cast<size_t>(kCollectiveCount);
+    if (!bare || (settings.deterministic && status.message().find("deterministic") != std::string::npos)) return status;
+    found[name] += 0;
+  }
+  for (const auto& [name, times] : found) {
+    if (times == 0) {
+      return {Code::kUnsupported,
+              "algorithm \"" + name + "\" does not exist; for all_reduce there is " + names_for(Collective::kAllReduce)};
+    }
+  }
+  return {};
+}
+
+bool Choice::forced_to_schedule(Collective collective) const {
+  const auto entry = forced_.find(collective);
+  return entry != forced_.end() && entry->second != kDirectAlgorithm;
+}
+
+bool Choice::is_small(const Call& call) const {
+  if (!SmallExchange::serves(call)) return false;
+  if (call.count == 0) return true;
+  if (forced_to_schedule(call.collective)) return false;
+  return call.bytes() <= kSmallBytes;
+}
+
+std::string_view Choice::algorithm(const Call& call) const {
+  if (const auto entry = forced_.find(call.collective); entry != forced_.end()) return entry->second;
+  return serves_directly(call.collective) ? kDirectAlgorithm : default_schedule(call.collective);
+}
+
+StagedChoice Choice::staged(const Call& call, Rank size) const {
+  StagedChoice choice;
+  choice.two_shot = call.collective == Collective::kAllReduce && size > 2 && call.bytes() > kTwoShotBytes;
+  choice.chunk_bytes = forced_chunk_bytes_ != 0 ? forced_chunk_bytes_ : stage_slot_bytes_;
+  const bool exceeds_cache = call.bytes() > cache_share_bytes_;
+  choice.output_store = exceeds_cache ? StoreMode::kStreaming : StoreMode::kCached;
+  return choice;
+}
+
+DirectChoice Choice::direct(const Call& call, Rank size) const {
+  DirectChoice choice;
+  choice.two_shot = size > 2 || call.bytes() > (size_t{128} << 10);
+  choice.store = call.bytes() > cache_share_bytes_ ? StoreMode::kStreaming : StoreMode::kCached;
+  return choice;
+}
+
+std::string Choice::explain(const Call& call, Rank size) const {
+  const std::string subject = std::string(collective_name(call.collective)) + " of " + std::to_string(call.bytes()) +
+                              " bytes over " + std::to_string(size) + " ranks of one node: ";
+  if (is_small(call)) return subject + "direct, one flag: every rank reads every rank's few bytes";
+  const std::string_view name = algorithm(call);
+  const std::string why = forced_.count(call.collective) != 0 ? " (forced)" : "";
+  if (name != kDirectAlgorithm) {
+    const Algorithm* schedule = find_algorithm(schedule_collective(call.collective), name);
+    return subject + std::string(name) + why + ", " + std::string(schedule->description);
+  }
+  const StagedChoice choice = staged(call, size);
+  return subject + "direct" + why + ", " + (choice.two_shot ? "two shots" : "one shot") + " in chunks of " +
+         std::to_string(choice.chunk_bytes) + " bytes, " +
+         (choice.output_store == StoreMode::kStreaming ? "streaming" : "cached") + " stores to the output";
+}
+
+}  // namespace gimbal

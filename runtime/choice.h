@@ -1,0 +1,53 @@
+// Which algorithm carries out a call, and how: forced names, size thresholds, and what was measured at the start.
+//
+// Everything here is equal on all ranks: it depends on settings that were compared, on the call, and on measurements that rank
+// 0 made and shared.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "runtime/call.h"
+#include "runtime/direct_exchange.h"
+#include "runtime/settings.h"
+#include "runtime/small_exchange.h"
+#include "runtime/staged_exchange.h"
+
+namespace gimbal {
+
+// The node-direct native algorithms (SmallExchange, StagedExchange, DirectExchange), under one name for the user.
+inline constexpr std::string_view kDirectAlgorithm = "direct";
+
+class Choice {
+ public:
+  // Checks the forced names: UNSUPPORTED says which names a collective has, and why a schedule cannot be deterministic.
+  Status configure(const Settings& settings, Rank size);
+  void set_oversubscribed(bool oversubscribed) { oversubscribed_ = oversubscribed; }
+
+  // Whether the call is one small exchange: few bytes, or none at all.
+  [[nodiscard]] bool is_small(const Call& call) const;
+  // kDirectAlgorithm or a schedule's name.
+  [[nodiscard]] std::string_view algorithm(const Call& call) const;
+  [[nodiscard]] StagedChoice staged(const Call& call, Rank size) const;
+  [[nodiscard]] DirectChoice direct(const Call& call, Rank size) const;
+
+  // Bytes of a stage slot, which bounds every chunk.
+  [[nodiscard]] size_t stage_slot_bytes() const { return stage_slot_bytes_; }
+
+  [[nodiscard]] std::string explain(const Call& call, Rank size) const;
+
+ private:
+  [[nodiscard]] bool forced_to_schedule(Collective collective) const;
+
+  std::map<Collective, std::string> forced_;
+  size_t forced_chunk_bytes_ = 0;  // 0: chosen by size
+  size_t stage_slot_bytes_ = size_t{256} << 10;
+  size_t cache_share_bytes_ = 0;  // this rank's share of the last-level cache
+  bool oversubscribed_ = false;
+};
+
+}  // namespace gimbal

@@ -1,0 +1,151 @@
+// A group of ranks, seen from one of them: the connection, the shared memory, the choice of algorithms and the outer loop that
+// waits.
+//
+// Thread safety: one thread at a time calls run, start, split and the like; a progress thread runs started operations beside
+// it. abort(), status() and dump() may be called from any thread.
+//
+// Owners: the caller's thread owns blocking operations, the progress thread the started ones; a blocking collective begins when
+// every started collective has completed. The first error sticks and reaches all ranks of the node through NodeMemory's fault
+// word.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/parking.h"
+#include "base/status.h"
+#include "gimbal/gimbal.h"
+#include "runtime/allocations.h"
+#include "runtime/call.h"
+#include "runtime/choice.h"
+#include "runtime/flight_recorder.h"
+#include "runtime/fork_guard.h"
+#include "runtime/node_context.h"
+#include "runtime/node_memory.h"
+#include "runtime/operation.h"
+#include "runtime/settings.h"
+#include "runtime/signature.h"
+#include "runtime/wait_statistics.h"
+#include "transport/bootstrap.h"
+
+namespace gimbal {
+
+class LaneSet;
+class ScheduledOperations;
+class StartedOperations;
+
+class Communicator {
+ public:
+  static Result<std::shared_ptr<Communicator>> create(const gimbal_config_t* config);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] Rank rank() const { return settings_.rank; }
+  [[nodiscard]] Rank size() const { return settings_.size; }
+  [[nodiscard]] const std::string& name() const { return settings_.name; }
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+  [[nodiscard]] const Log& log() const { return log_; }
+
+  // Usable now: not in a forked child, and no error sticks. Every entry point begins with it.
+  [[nodiscard]] Status check_usable() const;
+
+  // Gives up what is under way and tells the peers that this rank leaves in good order. Nothing but destruction may follow.
+  void close();
+
+  // Blocking. The call has been checked at the C boundary.
+  Status run(const Call& call);
+
+  // Collective over the control connections, not over data: they may be called between any two operations.
+  Result<std::shared_ptr<Communicator>> split(int32_t color, int32_t key);
+  Result<void*> allocate(size_t bytes);
+  Status free(void* pointer);
+  // Local.
+  Status register_memory(void* pointer, size_t bytes);
+  Status deregister_memory(void* pointer);
+
+  // From any thread.
+  void abort();
+  [[nodiscard]] Status status() const;
+  Status dump(const std::string& path) const;
+
+  void read_stats(gimbal_stats_t& stats) const;
+  [[nodiscard]] std::string explain(Collective collective, size_t bytes, DType dtype) const;
+
+  StartedOperations& started();
+
+  // For those that run operations (this class, StartedOperations, groups).
+
+  // Takes the next place in the order of collectives.
+  uint32_t next_sequence() { return ++sequence_; }
+  // An operation ready to progress; the call and the signature must outlive it.
+  Result<std::unique_ptr<Operation>> make_operation(const Call& call, const Signature& signature);
+  // Waits until the operation is done, or for its error.
+  Status drive(Operation& operation, const Signature& signature);
+  // What a waiting thread looks at now and then: the fault word, peers' lives and announcements, the deadline.
+  Status look_around(const Operation& operation, const Signature& signature, WaitClock& clock);
+  // Makes an error stick and tells the node, unless only the call is lost.
+  Status fail(const Status& status, const Signature* signature);
+  [[nodiscard]] bool faulted() const { return memory_ != nullptr && memory_->faulted(); }
+  Status adopt_fault();
+  [[nodiscard]] NodeMemory* memory() const { return memory_.get(); }
+  [[nodiscard]] Doorbell& doorbell() const { return memory_->doorbells()[static_cast<size_t>(rank())]; }
+  [[nodiscard]] const WaitPolicy& wait_policy() const { return policy_; }
+  [[nodiscard]] const WaitPolicy& background_policy() const { return background_policy_; }
+  FlightRecorder& recorder() { return recorder_; }
+  void count_operation(size_t bytes);
+
+ private:
+  Communicator(Settings settings, Log log);
+
+  static Result<std::shared_ptr<Communicator>> connect(std::shared_ptr<Communicator> communicator,
+                                                       std::unique_ptr<Bootstrap> bootstrap, Deadline deadline);
+  Status agree_on_settings(Deadline deadline);
+  Result<std::shared_ptr<SharedSegment>> share_segment(size_t bytes, const std::string& purpose, Deadline deadline);
+  Status map_node(Deadline deadline);
+
+  Status run_single(const Call& call);
+  Status run_collective(const Call& call);
+  Status run_message(const Call& call);
+  Status run_now(const Call& call, const Signature& signature);
+  Status check_peers(const Operation& operation);
+  [[nodiscard]] Status deadline_passed(const Operation& operation, const Signature& signature, double waited_s) const;
+  [[nodiscard]] std::string describe_rank(Rank rank) const;
+  [[nodiscard]] std::string describe_late(const Operation& operation, const Signature& signature) const;
+  void write_flight_recorder() const;
+
+  Settings settings_;
+  Log log_;
+  ForkGuard fork_guard_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::unique_ptr<NodeMemory> memory_;
+  std::unique_ptr<NodeContext> context_;
+  std::unique_ptr<ScheduledOperations> scheduled_;
+  std::unique_ptr<LaneSet> message_lanes_;
+  Allocations allocations_;
+  std::map<void*, size_t> registered_;  // by gimbal_register
+  Choice choice_;
+  WaitPolicy policy_ = {};
+  WaitPolicy background_policy_ = {};
+  FlightRecorder recorder_;
+  WaitStatistics waits_;
+  uint32_t sequence_ = 0;
+  uint64_t children_ = 0;  // meshes derived from this one
+  std::atomic<uint64_t> operations_{0};
+  std::atomic<uint64_t> bytes_{0};
+
+  mutable std::mutex status_mutex_;
+  Status status_;                    // guarded by status_mutex_
+  std::atomic<bool> failed_{false};  // status_ is an error
+
+  std::mutex started_mutex_;
+  std::unique_ptr<StartedOperations> started_;  // made by the first start
+};
+
+}  // namespace gimbal

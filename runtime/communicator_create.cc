@@ -1,0 +1,292 @@
+// How a communicator comes to be: first contact, agreement on settings, and the node's shared memory; and what is made from it.
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/cpu.h"
+#include "base/environment.h"
+#include "base/process_registry.h"
+#include "runtime/communicator.h"
+#include "runtime/scheduled_operations.h"
+#include "runtime/started_operations.h"
+#include "runtime/version.h"
+#include "transport/store.h"
+#include "transport/stores.h"
+
+namespace gimbal {
+namespace {
+
+// What ranks tell each other at the start. Fixed size: a peer's message of another size is refused.
+struct RankSettings {
+  cpu_set_t affinity;
+  double quota_cpus;
+  uint64_t chunk_bytes;
+  uint64_t slot_bytes;
+  uint32_t deterministic;
+  uint32_t element_precision;
+  uint64_t algorithms_hash;
+};
+
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span<const T, 1>(&value, 1));
+}
+
+uint64_t hash_text(const std::string& text) {  // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+std::string algorithms_text(const std::map<Collective, std::string>& algorithms) {
+  std::string text;
+  for (const auto& [collective, name] : algorithms)
+    text.append(collective_name(collective)).append(":").append(name).append(";");
+  return text;
+}
+
+Status differs(const std::string& what, uint64_t first, Rank rank, uint64_t other) {
+  return {Code::kMismatch, what + " is " + std::to_string(first) + " on rank 0, but " + std::to_string(other) + " on rank " +
+                               std::to_string(rank) + ": it must be equal on all ranks"};
+}
+
+Status compare_settings(const RankSettings& first, Rank rank, const RankSettings& other) {
+  if (first.deterministic != other.deterministic) {
+    return differs("deterministic (GIMBAL_DETERMINISTIC)", first.deterministic, rank, other.deterministic);
+  }
+  if (first.element_precision != other.element_precision) {
+    return differs("GIMBAL_PRECISION=element", first.element_precision, rank, other.element_precision);
+  }
+  if (first.chunk_bytes != other.chunk_bytes) return differs("GIMBAL_CHUNK_BYTES", first.chunk_bytes, rank, other.chunk_bytes);
+  if (first.slot_bytes != other.slot_bytes) return differs("GIMBAL_SLOT_BYTES", first.slot_bytes, rank, other.slot_bytes);
+  if (first.algorithms_hash != other.algorithms_hash) {
+    return {Code::kMismatch, "the forced algorithms (GIMBAL_ALGORITHM) of rank 0 and rank " + std::to_string(rank) +
+                                 " differ: they must be equal on all ranks"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t* config) {
+  ASSIGN_OR_RETURN(Settings settings, resolve_settings(config));
+  ASSIGN_OR_RETURN(Log log, make_log(config, settings));
+  for (const std::string& sentence : unknown_environment_variables()) log.warning(sentence);
+  auto communicator = std::shared_ptr<Communicator>(new Communicator(std::move(settings), std::move(log)));
+  const Settings& resolved = communicator->settings_;
+  RETURN_IF_ERROR(communicator->choice_.configure(resolved, resolved.size));
+  if (resolved.size == 1) return communicator;
+
+  const Deadline deadline = Deadline::after_ms(resolved.connect_timeout_ms);
+  std::unique_ptr<Store> store;
+  if (config != nullptr && config->store != nullptr) {
+    ASSIGN_OR_RETURN(store, make_callback_store(*config->store));
+  } else {
+    ASSIGN_OR_RETURN(store, open_store(resolved.rendezvous, resolved.rank, resolved.job_key, deadline));
+  }
+  BootstrapOptions options;
+  options.rank = resolved.rank;
+  options.size = resolved.size;
+  options.job_key = resolved.job_key;
+  options.name = resolved.name;
+  options.version = library_version();
+  ASSIGN_OR_RETURN(std::unique_ptr<Bootstrap> bootstrap, Bootstrap::connect(*store, options, communicator->log_, deadline));
+  // Rank 0's store is gone before any rank can have heard rank 0 in connect(): a next communicator at the same address meets a
+  // new store.
+  store.reset();
+  return connect(std::move(communicator), std::move(bootstrap), deadline);
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::connect(std::shared_ptr<Communicator> communicator,
+                                                            std::unique_ptr<Bootstrap> bootstrap, Deadline deadline) {
+  communicator->bootstrap_ = std::move(bootstrap);
+  RETURN_IF_ERROR(communicator->agree_on_settings(deadline));
+  RETURN_IF_ERROR(communicator->map_node(deadline));
+  return communicator;
+}
+
+Status Communicator::agree_on_settings(Deadline deadline) {
+  const CpuAllowance allowance = read_cpu_allowance();
+  RankSettings mine = {};
+  mine.affinity = allowance.affinity;
+  mine.quota_cpus = allowance.quota_cpus;
+  mine.chunk_bytes = settings_.chunk_bytes.value_or(0);
+  mine.slot_bytes = settings_.slot_bytes;
+  mine.deterministic = settings_.deterministic ? 1 : 0;
+  mine.element_precision = settings_.element_precision ? 1 : 0;
+  mine.algorithms_hash = hash_text(algorithms_text(settings_.algorithms));
+  ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(mine), deadline));
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  double quota = mine.quota_cpus;
+  RankSettings first = {};
+  for (Rank peer = 0; peer < size(); ++peer) {
+    const std::vector<std::byte>& value = values[static_cast<size_t>(peer)];
+    RankSettings theirs = {};
+    if (value.size() != sizeof(theirs)) {
+      return {Code::kMismatch, "rank " + std::to_string(peer) + " runs another build of Gimbal: its settings have " +
+                                   std::to_string(value.size()) + " bytes, not " + std::to_string(sizeof(theirs))};
+    }
+    std::memcpy(&theirs, value.data(), sizeof(theirs));
+    if (peer == 0) first = theirs;
+    RETURN_IF_ERROR(compare_settings(first, peer, theirs));
+    CPU_OR(&usable, &usable, &theirs.affinity);
+    quota = std::min(quota, theirs.quota_cpus);
+  }
+  const double cpus = std::min(static_cast<double>(CPU_COUNT(&usable)), quota);
+  policy_ = choose_wait_policy(size(), cpus);
+  if (settings_.spin_ns) policy_.spin_ns = *settings_.spin_ns;
+  // A progress thread shares the CPUs with the computing threads: it is one more runner per rank.
+  background_policy_ = choose_wait_policy(2 * size(), cpus);
+  choice_.set_oversubscribed(size() > cpus);
+  log_.info(std::to_string(size()) + " ranks on " + std::to_string(cpus) + " usable CPUs");
+  return {};
+}
+
+Result<std::shared_ptr<SharedSegment>> Communicator::share_segment(size_t bytes, const std::string& purpose,
+                                                                   Deadline deadline) {
+  std::shared_ptr<SharedSegment> segment;
+  std::string problem;
+  if (rank() == 0) {
+    Result<std::shared_ptr<SharedSegment>> created = SharedSegment::create("gimbal-" + purpose, bytes);
+    if (created.ok()) {
+      segment = *created;
+    } else {
+      problem = created.status().message();
+    }
+  }
+  // Everybody learns at once whether rank 0 could make it.
+  ASSIGN_OR_RETURN(auto problems, bootstrap_->all_gather(std::as_bytes(std::span(problem)), deadline));
+  if (const std::vector<std::byte>& text = problems[0]; !text.empty()) {
+    return Status(Code::kNoMemory, "rank 0: " + std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+  }
+  if (rank() == 0) {
+    for (Rank peer = 1; peer < size(); ++peer) RETURN_IF_ERROR(bootstrap_->send_descriptor(peer, segment->fd(), deadline));
+  } else {
+    ASSIGN_OR_RETURN(FileDescriptor fd, bootstrap_->receive_descriptor(0, deadline));
+    Result<std::shared_ptr<SharedSegment>> mapped = SharedSegment::map(std::move(fd), bytes);
+    if (mapped.ok()) {
+      segment = *mapped;
+    } else {
+      problem = mapped.status().message();
+    }
+  }
+  ASSIGN_OR_RETURN(problems, bootstrap_->all_gather(std::as_bytes(std::span(problem)), deadline));
+  for (Rank peer = 0; peer < size(); ++peer) {
+    const std::vector<std::byte>& text = problems[static_cast<size_t>(peer)];
+    if (text.empty()) continue;
+    return Status(Code::kNoMemory, "rank " + std::to_string(peer) + " cannot map the node's memory: " +
+                                       std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+  }
+  segment->close_fd();
+  return segment;
+}
+
+Status Communicator::map_node(Deadline deadline) {
+  NodeLayout layout;
+  layout.nranks = size();
+  layout.chunk_bytes = choice_.stage_slot_bytes();
+  layout.lane_bytes = LaneSet::lane_bytes(settings_);
+  ASSIGN_OR_RETURN(std::shared_ptr<SharedSegment> segment, share_segment(layout.segment_bytes(), "node", deadline));
+  memory_ = std::make_unique<NodeMemory>(std::move(segment), layout);
+  context_ = std::make_unique<NodeContext>(*memory_, rank(), settings_.deterministic ? SumOrder::kTree : SumOrder::kRankOrder);
+  scheduled_ = std::make_unique<ScheduledOperations>(settings_, *context_);
+  message_lanes_ = std::make_unique<LaneSet>(settings_, *memory_, 1);
+  return {};
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
+  const Deadline deadline = Deadline::after_ms(settings_.connect_timeout_ms);
+  Settings settings = settings_;
+  settings.name = name() + "." + std::to_string(color);
+  if (size() == 1) {
+    if (color < 0) return std::shared_ptr<Communicator>();
+    auto child = std::shared_ptr<Communicator>(new Communicator(settings, log_));
+    RETURN_IF_ERROR(child->choice_.configure(settings, 1));
+    return child;
+  }
+  const std::array<int32_t, 2> mine = {color, key};
+  ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(mine), deadline));
+  const uint64_t tag = ++children_;
+  struct Member {
+    int32_t key;
+    Rank rank;
+  };
+  std::vector<Member> group;
+  for (Rank peer = 0; peer < size(); ++peer) {
+    const std::vector<std::byte>& value = values[static_cast<size_t>(peer)];
+    std::array<int32_t, 2> theirs = {};
+    if (value.size() != sizeof(theirs)) {
+      return Status(Code::kMismatch, "rank " + std::to_string(peer) + " is not in gimbal_comm_split");
+    }
+    std::memcpy(theirs.data(), value.data(), sizeof(theirs));
+    if (theirs[0] == color) group.push_back({theirs[1], peer});
+  }
+  if (color < 0) return std::shared_ptr<Communicator>();
+  std::stable_sort(group.begin(), group.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
+  std::vector<Rank> members;
+  members.reserve(group.size());
+  for (const Member& member : group) members.push_back(member.rank);
+  settings.size = static_cast<Rank>(members.size());
+  settings.rank = static_cast<Rank>(std::find(members.begin(), members.end(), rank()) - members.begin());
+  Log log = log_;
+  log.set_prefix("gimbal[" + settings.name + " rank " + std::to_string(settings.rank) + "/" + std::to_string(settings.size) +
+                 "]");
+  auto child = std::shared_ptr<Communicator>(new Communicator(settings, std::move(log)));
+  RETURN_IF_ERROR(child->choice_.configure(settings, settings.size));
+  if (settings.size == 1) return child;
+  ASSIGN_OR_RETURN(std::unique_ptr<Bootstrap> bootstrap, bootstrap_->derive(members, settings.name, tag, deadline));
+  return connect(std::move(child), std::move(bootstrap), deadline);
+}
+
+Result<void*> Communicator::allocate(size_t bytes) {
+  constexpr size_t kPage = 4096;
+  const Deadline deadline = Deadline::after_ms(settings_.timeout_ms);
+  if (allocations_.next_number() == 0)
+    return Status(Code::kUnsupported, "65535 allocations have been made on this communicator");
+  Allocations::Entry entry;
+  entry.part_bytes = (bytes + kPage - 1) / kPage * kPage;
+  if (entry.part_bytes < bytes || entry.part_bytes > SIZE_MAX / 2 / static_cast<size_t>(size())) {
+    return Status(Code::kNoMemory,
+                  std::to_string(bytes) + " bytes on each of " + std::to_string(size()) + " ranks cannot be had");
+  }
+  if (size() == 1) {
+    ASSIGN_OR_RETURN(entry.segment, SharedSegment::create("gimbal-memory", entry.part_bytes));
+    entry.segment->close_fd();
+    return allocations_.add(std::move(entry));
+  }
+  ASSIGN_OR_RETURN(const auto sizes, bootstrap_->all_gather(bytes_of(bytes), deadline));
+  for (Rank peer = 0; peer < size(); ++peer) {
+    const std::vector<std::byte>& value = sizes[static_cast<size_t>(peer)];
+    size_t theirs = 0;
+    if (value.size() != sizeof(theirs)) {
+      return Status(Code::kMismatch, "rank " + std::to_string(peer) + " is not in gimbal_mem_alloc");
+    }
+    std::memcpy(&theirs, value.data(), sizeof(theirs));
+    if (theirs != bytes) {
+      return Status(Code::kMismatch, "gimbal_mem_alloc: rank " + std::to_string(rank()) + " asked for " +
+                                         std::to_string(bytes) + " bytes, rank " + std::to_string(peer) + " for " +
+                                         std::to_string(theirs));
+    }
+  }
+  ASSIGN_OR_RETURN(entry.segment, share_segment(entry.part_bytes * static_cast<size_t>(size()), "memory", deadline));
+  return allocations_.add(std::move(entry));
+}
+
+Status Communicator::free(void* pointer) { return allocations_.remove(pointer); }
+
+// Shared memory gains nothing from memory that is announced; the announcement is kept so that its end can be checked.
+Status Communicator::register_memory(void* pointer, size_t bytes) {
+  if (registered_.emplace(pointer, bytes).second) return {};
+  return {Code::kInvalidArgument, "this pointer is already registered; gimbal_deregister it first"};
+}
+
+Status Communicator::deregister_memory(void* pointer) {
+  if (registered_.erase(pointer) == 1) return {};
+  return {Code::kInvalidArgument, "the pointer was not registered with gimbal_register on this communicator"};
+}
+
+}  // namespace gimbal

@@ -1,0 +1,108 @@
+#include "runtime/group.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gimbal {
+namespace {
+
+// Packing copies every element twice more; above this size a message's fixed cost no longer matters.
+constexpr size_t kFusedPartBytes = size_t{64} << 10;
+constexpr size_t kFusedBytes = size_t{4} << 20;
+
+bool can_be_fused(const Call& call) {
+  return call.collective == Collective::kAllReduce && !call.weighted && call.count > 0 && call.bytes() <= kFusedPartBytes;
+}
+
+}  // namespace
+
+void Group::add(std::shared_ptr<Communicator> communicator, const Call& call, Started started) {
+  const auto ranks = static_cast<size_t>(communicator->size());
+  entries_.push_back({std::move(communicator), OwnedCall(call, ranks), std::move(started)});
+}
+
+Status Group::launch() { return runs_on_this_thread() ? run_here() : start_all(); }
+
+bool Group::runs_on_this_thread() const {
+  return std::all_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+    return entry.communicator == entries_.front().communicator && !entry.started && !is_message(entry.call.get().collective);
+  });
+}
+
+Status Group::run_here() {
+  Status first;
+  for (size_t begin = 0; begin < entries_.size();) {
+    const size_t end = end_of_fusion(begin);
+    Communicator& communicator = *entries_[begin].communicator;
+    Status status = end - begin > 1 ? run_fused(begin, end) : communicator.run(entries_[begin].call.get());
+    if (first.ok()) first = std::move(status);
+    begin = end;
+  }
+  return first;
+}
+
+// One past the last entry that can be fused with entry `begin`.
+size_t Group::end_of_fusion(size_t begin) const {
+  const Call& head = entries_[begin].call.get();
+  if (!can_be_fused(head)) return begin + 1;
+  size_t bytes = 0;
+  size_t end = begin;
+  for (; end < entries_.size(); ++end) {
+    const Call& call = entries_[end].call.get();
+    if (!can_be_fused(call) || call.dtype != head.dtype || call.op != head.op || bytes + call.bytes() > kFusedBytes) break;
+    bytes += call.bytes();
+  }
+  return std::max(end, begin + 1);
+}
+
+Status Group::run_fused(size_t begin, size_t end) {
+  Call fused = entries_[begin].call.get();
+  fused.count = 0;
+  uint32_t hash = 2166136261U;  // FNV-1a over the parts' counts
+  for (size_t i = begin; i < end; ++i) {
+    const size_t count = entries_[i].call.get().count;
+    fused.count += count;
+    hash = (hash ^ static_cast<uint32_t>(count)) * 16777619U;
+  }
+  fused.parts_hash = hash | 1;
+  std::vector<std::byte> packed(fused.bytes());
+  size_t at = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const Call& part = entries_[i].call.get();
+    std::memcpy(packed.data() + at, part.send, part.bytes());
+    at += part.bytes();
+  }
+  fused.send = packed.data();
+  fused.recv = packed.data();
+  RETURN_IF_ERROR(entries_[begin].communicator->run(fused));
+  at = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const Call& part = entries_[i].call.get();
+    std::memcpy(part.recv, packed.data() + at, part.bytes());
+    at += part.bytes();
+  }
+  return {};
+}
+
+Status Group::start_all() {
+  struct Awaited {
+    Communicator* communicator;
+    std::shared_ptr<Request> request;
+  };
+  std::vector<Awaited> awaited;
+  Status first;
+  for (const Entry& entry : entries_) {
+    Result<std::shared_ptr<Request>> request = entry.communicator->started().start(entry.call.get());
+    Status status = request.status();
+    if (request.ok() && entry.started) status = entry.started(*request);
+    if (request.ok() && !entry.started) awaited.push_back({entry.communicator.get(), *request});
+    if (first.ok()) first = std::move(status);
+  }
+  for (const Awaited& one : awaited) {
+    one.communicator->started().wait(*one.request);
+    if (first.ok()) first = one.request->status();
+  }
+  return first;
+}
+
+}  // namespace gimbal

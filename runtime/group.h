@@ -1,0 +1,44 @@
+// What is recorded between gimbal_group_start and gimbal_group_end, and its launch.
+//
+// Small all-reduces of equal type and operation on one communicator become one: packed, reduced, unpacked.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/call.h"
+#include "runtime/communicator.h"
+#include "runtime/started_operations.h"
+
+namespace gimbal {
+
+class Group {
+ public:
+  // Called at the launch with the request of a _start that was recorded.
+  using Started = std::function<Status(std::shared_ptr<Request>)>;
+
+  // A blocking call; with `started`, a _start.
+  void add(std::shared_ptr<Communicator> communicator, const Call& call, Started started);
+
+  // Launches everything, waits for the blocking calls and returns the first error.
+  Status launch();
+
+ private:
+  struct Entry {
+    std::shared_ptr<Communicator> communicator;
+    OwnedCall call;
+    Started started;
+  };
+
+  [[nodiscard]] bool runs_on_this_thread() const;
+  Status run_here();
+  Status run_fused(size_t begin, size_t end);
+  [[nodiscard]] size_t end_of_fusion(size_t begin) const;
+  Status start_all();
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace gimbal

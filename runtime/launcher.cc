@@ -1,0 +1,78 @@
+#include "runtime/launcher.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "base/environment.h"
+#include "base/parse.h"
+
+namespace gimbal {
+namespace {
+
+struct VariablePair {
+  std::string_view rank;
+  std::string_view size;
+};
+
+constexpr std::array<VariablePair, 6> kPrecedence = {{{"GIMBAL_RANK", "GIMBAL_SIZE"},
+                                                      {"RANK", "WORLD_SIZE"},
+                                                      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                                      {"PMI_RANK", "PMI_SIZE"},
+                                                      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                                                      {"SLURM_PROCID", "SLURM_NTASKS"}}};
+
+Result<LaunchedAs> parse_pair(const VariablePair& names, const std::string& rank_text, const std::string& size_text) {
+  Result<int64_t> size = parse_integer(size_text, 1, kMaxRanks);
+  if (!size.ok()) return Status(Code::kInvalidArgument, std::string(names.size) + ": " + size.status().message());
+  Result<int64_t> rank = parse_integer(rank_text, 0, *size - 1);
+  if (!rank.ok()) {
+    return Status(Code::kInvalidArgument, std::string(names.rank) + ": " + rank.status().message() + " (" +
+                                              std::string(names.size) + " is " + size_text + ")");
+  }
+  return LaunchedAs{static_cast<Rank>(*rank), static_cast<Rank>(*size), std::string(names.rank)};
+}
+
+}  // namespace
+
+Result<LaunchedAs> read_launcher() {
+  for (const VariablePair& names : kPrecedence) {
+    const std::optional<std::string> rank = read_environment(names.rank);
+    const std::optional<std::string> size = read_environment(names.size);
+    // Slurm's two pairs share a rank, and a shell inside an allocation has a size without a rank.
+    if (names.rank == "SLURM_PROCID" && !(rank && size)) continue;
+    if (rank && size) return parse_pair(names, *rank, *size);
+    if (rank || size) {
+      const std::string set(rank ? names.rank : names.size);
+      const std::string missing(rank ? names.size : names.rank);
+      return Status(Code::kInvalidArgument, set + " is set, but " + missing + " is not: a rank needs both");
+    }
+  }
+  return LaunchedAs{};
+}
+
+Result<std::string> read_rendezvous(const LaunchedAs& launched) {
+  if (const auto text = read_environment("GIMBAL_RENDEZVOUS")) return *text;
+  const std::optional<std::string> address = read_environment("MASTER_ADDR");
+  const std::optional<std::string> port = read_environment("MASTER_PORT");
+  if (address && port) {
+    Result<int64_t> number = parse_integer(*port, 1, 65535);
+    if (!number.ok()) return Status(Code::kInvalidArgument, "MASTER_PORT: " + number.status().message());
+    const bool bare_ipv6 = address->find(':') != std::string::npos && address->front() != '[';
+    return "tcp://" + (bare_ipv6 ? "[" + *address + "]" : *address) + ":" + *port;
+  }
+  if (launched.rank_variable.starts_with("SLURM")) {
+    return "unix://slurm-" + read_environment("SLURM_JOB_ID").value_or("0") + "." +
+           read_environment("SLURM_STEP_ID").value_or("0");
+  }
+  if (launched.rank_variable.starts_with("OMPI") || launched.rank_variable.starts_with("PMI")) {
+    // All ranks of a host are children of one daemon of the launcher.
+    const std::string job = read_environment("PMIX_NAMESPACE").value_or("parent");
+    return "unix://" + job + "-" + std::to_string(getppid());
+  }
+  return Status(
+      Code::kInvalidArgument,
+      "nobody said where the ranks meet: set GIMBAL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, or start with gimbal-run");
+}
+
+}  // namespace gimbal

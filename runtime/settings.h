@@ -1,0 +1,47 @@
+// What gimbal_comm_create works with: the config struct, the launcher's variables, GIMBAL_* and the defaults, merged and
+// checked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "base/parking.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "gimbal/gimbal.h"
+
+namespace gimbal {
+
+struct Settings {
+  Rank rank = 0;
+  Rank size = 1;
+  std::string rendezvous;  // empty when the caller brings a store
+  std::string job_key;
+  std::string name = "world";
+  int64_t timeout_ms = 600'000;
+  int64_t connect_timeout_ms = 120'000;
+  int64_t warn_after_ms = 30'000;
+  bool deterministic = false;
+  bool element_precision = false;
+  bool caller_progress = false;
+  std::map<Collective, std::string> algorithms;  // forced
+  std::string transport = "auto";
+  std::optional<size_t> chunk_bytes;
+  size_t slot_bytes = size_t{32} << 10;
+  std::optional<int64_t> spin_ns;
+  std::string flight_recorder;  // path with %r and %p; empty: none
+};
+
+// config may be null. INVALID_ARGUMENT names the field or variable, its value and what is allowed.
+Result<Settings> resolve_settings(const gimbal_config_t* config);
+
+// "ring" for all collectives that have it, or "all_reduce:ring;all_gather:direct".
+Result<std::map<Collective, std::string>> parse_algorithms(const std::string& text);
+
+// The log that the config asks for.
+Result<Log> make_log(const gimbal_config_t* config, const Settings& settings);
+
+}  // namespace gimbal

@@ -1,0 +1,58 @@
+#include "runtime/signature.h"
+
+namespace gimbal {
+namespace {
+
+constexpr uint32_t kWeighted = 1U << 24;
+constexpr uint32_t kNormalized = 1U << 25;
+
+bool has_op(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce || collective == Collective::kReduceScatter;
+}
+
+uint64_t mix(uint64_t value) {  // the finalizer of SplitMix64
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+Signature make_signature(const Call& call, uint32_t sequence) {
+  Signature signature;
+  signature.sequence = sequence;
+  signature.count = call.count;
+  signature.kind = static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.dtype) << 8 |
+                   static_cast<uint32_t>(call.op) << 16 | (call.weighted ? kWeighted : 0) | (call.normalize ? kNormalized : 0);
+  signature.root = call.root;
+  // An all-reduce has no root; a fused one tells its parts by a value that is no rank.
+  if (call.parts_hash != 0) signature.root = -2 - static_cast<int32_t>(call.parts_hash & 0x3fffffff);
+  // Block sizes of all_gather_v are equal on all ranks but for the caller's own share of them; those of all_to_all_v differ.
+  if (call.collective == Collective::kAllGatherV || call.collective == Collective::kAllToAllV) signature.count = 0;
+  return signature;
+}
+
+uint32_t hash_signature(const Signature& signature) {
+  const uint64_t kind_and_root = static_cast<uint64_t>(signature.kind) << 32 | static_cast<uint32_t>(signature.root);
+  return static_cast<uint32_t>(mix(mix(signature.count ^ 0x9e3779b97f4a7c15ULL) ^ mix(kind_and_root) ^ signature.sequence) >>
+                               32);
+}
+
+std::string describe(const Signature& signature) {
+  const auto collective = static_cast<Collective>(signature.kind & 0xff);
+  std::string text(static_cast<uint32_t>(collective) < kCollectiveCount ? collective_name(collective) : "unknown operation");
+  if (signature.sequence != 0) text += " #" + std::to_string(signature.sequence);
+  if (collective == Collective::kBarrier) return text;
+  text += " (count " + std::to_string(signature.count) + ", ";
+  text += dtype_name(static_cast<DType>((signature.kind >> 8) & 0xff));
+  if (has_op(collective)) {
+    const uint32_t op = (signature.kind >> 16) & 0xff;
+    text.append(", ").append(op < kReduceOpCount ? reduce_op_name(static_cast<ReduceOp>(op)) : "unknown");
+  }
+  if ((signature.kind & kWeighted) != 0) text += (signature.kind & kNormalized) != 0 ? ", weighted mean" : ", weighted sum";
+  if (signature.root < -1) text += ", fused from a group";
+  if (signature.root >= 0) text += (is_message(collective) ? ", peer " : ", root ") + std::to_string(signature.root);
+  return text + ")";
+}
+
+}  // namespace gimbal

@@ -1,0 +1,230 @@
+#include "runtime/staged_exchange.h"
+
+#include <algorithm>
+#include <array>
+
+namespace gimbal {
+namespace {
+
+bool stages_in_blocks(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kAllToAll || collective == Collective::kScatter;
+}
+
+bool only_root_contributes(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kScatter;
+}
+
+bool only_root_receives(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kGather;
+}
+
+}  // namespace
+
+bool StagedExchange::serves(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return true;
+    case Collective::kBarrier:
+    case Collective::kSend:
+    case Collective::kRecv:
+    case Collective::kAllGatherV:
+    case Collective::kAllToAllV:
+      return false;
+  }
+  return false;
+}
+
+StagedExchange::StagedExchange(NodeContext& context, const Call& call, const Signature& signature, ReduceFunction reduce,
+                               const StagedChoice& choice)
+    : context_(context),
+      call_(call),
+      signature_(signature),
+      reduce_(reduce),
+      choice_(choice),
+      element_bytes_(call.element_bytes()),
+      in_blocks_(stages_in_blocks(call.collective)) {
+  const size_t pieces = in_blocks_ ? static_cast<size_t>(context.nranks) : 1;
+  chunk_elements_ = std::max<size_t>(1, choice.chunk_bytes / element_bytes_ / pieces);
+  chunk_count_ = static_cast<uint32_t>((call.count + chunk_elements_ - 1) / chunk_elements_);
+  first_epoch_ = context.stage_epoch + 1;
+  context.stage_epoch += chunk_count_;
+}
+
+StagedExchange::Range StagedExchange::chunk(uint32_t index) const {
+  const size_t begin = index * chunk_elements_;
+  return {begin, std::min(begin + chunk_elements_, call_.count)};
+}
+
+StagedExchange::Range StagedExchange::slice(Range chunk, Rank rank) const {
+  // Whole lines, so that two owners never write one line.
+  const size_t line = std::max<size_t>(1, 64 / element_bytes_);
+  const auto ranks = static_cast<size_t>(context_.nranks);
+  const size_t lines = (chunk.size() + line - 1) / line;
+  const auto bound = [&](size_t r) { return std::min(chunk.begin + lines * r / ranks * line, chunk.end); };
+  return {bound(static_cast<size_t>(rank)), bound(static_cast<size_t>(rank) + 1)};
+}
+
+const std::byte* StagedExchange::send_at(size_t element) const {
+  return static_cast<const std::byte*>(call_.send) + element * element_bytes_;
+}
+
+std::byte* StagedExchange::recv_at(size_t element) const {
+  return static_cast<std::byte*>(call_.recv) + element * element_bytes_;
+}
+
+bool StagedExchange::all_reached(std::atomic<uint32_t> RankControl::*counter, uint32_t index, Rank& next) {
+  for (; next < context_.nranks; ++next) {
+    if (!has_reached(context_.memory.control(next).*counter, first_epoch_ + index)) {
+      waiting_for_ = next;
+      return false;
+    }
+  }
+  next = 0;
+  return true;
+}
+
+void StagedExchange::publish(std::atomic<uint32_t>& counter, uint32_t index) {
+  counter.store(first_epoch_ + index, std::memory_order_release);  // pairs with the acquire in has_reached(): bytes before flag
+  context_.memory.ring_all();
+}
+
+Result<Progress> StagedExchange::progress() {
+  if (staged_ == 0) announce(context_.memory.control(context_.rank), signature_, call_.weight, 0, 0);
+  while (true) {
+    while (staged_ < chunk_count_ && staged_ - finished_ < kAhead) stage(staged_++);
+    if (finished_ == chunk_count_) return Progress::kDone;
+    ASSIGN_OR_RETURN(const bool advanced, choice_.two_shot ? advance_two_shot() : advance_one_shot());
+    if (!advanced) return Progress::kAgain;
+  }
+}
+
+Result<bool> StagedExchange::advance_one_shot() {
+  if (!all_reached(&RankControl::staged, finished_, next_staged_)) return false;
+  if (!checked_) RETURN_IF_ERROR(check());
+  read(finished_++);
+  return true;
+}
+
+Result<bool> StagedExchange::advance_two_shot() {
+  // Reduce first: peers wait for it.
+  if (reduced_ < staged_ && all_reached(&RankControl::staged, reduced_, next_staged_)) {
+    if (!checked_) RETURN_IF_ERROR(check());
+    reduce_slice(reduced_++);
+    return true;
+  }
+  if (finished_ == reduced_ || !all_reached(&RankControl::reduced, finished_, next_reduced_)) return false;
+  copy_slices(finished_++);
+  return true;
+}
+
+Status StagedExchange::check() {
+  RETURN_IF_ERROR(compare_announcements(context_, signature_));
+  checked_ = true;
+  if (reduce_ == nullptr) return {};
+  ASSIGN_OR_RETURN(divisor_, final_divisor(context_, call_.op, call_.normalize));
+  return {};
+}
+
+void StagedExchange::stage(uint32_t index) {
+  if (!only_root_contributes(call_.collective) || context_.rank == call_.root) {
+    const Range range = chunk(index);
+    // What only this rank will read stays where it is.
+    if (in_blocks_) {
+      for (Rank peer = 0; peer < context_.nranks; ++peer) {
+        const auto block = static_cast<size_t>(peer);
+        if (peer != context_.rank) {
+          stage_piece(index, block * call_.count + range.begin, block * chunk_elements_, range.size());
+        }
+      }
+    } else if (choice_.two_shot) {
+      const Range own = slice(range, context_.rank);
+      stage_piece(index, range.begin, 0, own.begin - range.begin);
+      stage_piece(index, own.end, own.end - range.begin, range.end - own.end);
+    } else {
+      stage_piece(index, range.begin, 0, range.size());
+    }
+  }
+  publish(context_.memory.control(context_.rank).staged, index);
+}
+
+void StagedExchange::stage_piece(uint32_t index, size_t send_element, size_t stage_element, size_t elements) {
+  std::byte* const slot = context_.memory.stage(context_.rank, first_epoch_ + index);
+  copy_bytes(slot + stage_element * element_bytes_, send_at(send_element), elements * element_bytes_, choice_.stage_store);
+}
+
+// One shot: everything that this rank gets of the chunk.
+void StagedExchange::read(uint32_t index) {
+  if (only_root_receives(call_.collective) && context_.rank != call_.root) return;
+  const Range range = chunk(index);
+  if (reduce_ != nullptr) {
+    reduce_range(index, range, 0, nullptr);
+  } else if (only_root_contributes(call_.collective)) {
+    copy_from(call_.root, index, range.begin);
+  } else {
+    for (Rank step = 0; step < context_.nranks; ++step) {
+      // Begin with the neighbour, so that not all ranks read one rank's stage at once.
+      const Rank peer = (context_.rank + step) % context_.nranks;
+      copy_from(peer, index, static_cast<size_t>(peer) * call_.count + range.begin);
+    }
+  }
+}
+
+void StagedExchange::copy_from(Rank peer, uint32_t index, size_t recv_element) {
+  const Range range = chunk(index);
+  const size_t block = in_blocks_ ? static_cast<size_t>(context_.rank) : 0;
+  const std::byte* source = context_.memory.stage(peer, first_epoch_ + index) + block * chunk_elements_ * element_bytes_;
+  if (peer == context_.rank) source = send_at(block * call_.count + range.begin);
+  if (source != recv_at(recv_element)) {
+    copy_bytes(recv_at(recv_element), source, range.size() * element_bytes_, choice_.output_store);
+  }
+}
+
+// Reduces elements [range) of the unit vector into recv and, where given, a second place. In every stage slot they begin at
+// stage_element of the piece for this rank.
+void StagedExchange::reduce_range(uint32_t index, Range range, size_t stage_element, std::byte* second_output) {
+  const size_t block = in_blocks_ ? static_cast<size_t>(context_.rank) : 0;
+  const size_t offset = (block * chunk_elements_ + stage_element) * element_bytes_;
+  for (Rank rank = 0; rank < context_.nranks; ++rank) {
+    const double weight = call_.weighted ? context_.weights[static_cast<size_t>(rank)] : 1.0;
+    const std::byte* source = context_.memory.stage(rank, first_epoch_ + index) + offset;
+    if (rank == context_.rank) source = send_at(block * call_.count + range.begin);
+    context_.sources[static_cast<size_t>(rank)] = {source, Form::kElement, weight};
+  }
+  const std::array<void*, 2> destinations = {recv_at(range.begin), second_output};
+  ReduceArguments arguments;
+  arguments.sources = context_.sources;
+  arguments.destinations = {destinations.data(), second_output == nullptr ? size_t{1} : size_t{2}};
+  arguments.count = range.size();
+  arguments.order = context_.order;
+  arguments.store = second_output == nullptr ? choice_.output_store : StoreMode::kCached;
+  arguments.divisor = divisor_;
+  reduce_(arguments);
+}
+
+void StagedExchange::reduce_slice(uint32_t index) {
+  const Range range = chunk(index);
+  const Range own = slice(range, context_.rank);
+  if (own.size() > 0) {
+    reduce_range(index, own, own.begin - range.begin, context_.memory.result(context_.rank, first_epoch_ + index));
+  }
+  publish(context_.memory.control(context_.rank).reduced, index);
+}
+
+void StagedExchange::copy_slices(uint32_t index) {
+  const Range range = chunk(index);
+  for (Rank step = 1; step < context_.nranks; ++step) {
+    const Rank peer = (context_.rank + step) % context_.nranks;
+    const Range theirs = slice(range, peer);
+    copy_bytes(recv_at(theirs.begin), context_.memory.result(peer, first_epoch_ + index), theirs.size() * element_bytes_,
+               choice_.output_store);
+  }
+}
+
+}  // namespace gimbal

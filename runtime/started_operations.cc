@@ -1,0 +1,205 @@
+#include "runtime/started_operations.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "runtime/communicator.h"
+
+namespace gimbal {
+StartedOperations::StartedOperations(Communicator& communicator)
+    : communicator_(communicator), threaded_(!communicator.settings().caller_progress) {}
+
+StartedOperations::~StartedOperations() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  stopping_.store(true, std::memory_order_release);
+  changed_.notify_all();
+  if (NodeMemory* memory = communicator_.memory(); memory != nullptr) ring_one(memory->lot(), communicator_.doorbell());
+  if (thread_.joinable()) thread_.join();
+  take_inbox();
+  complete_all(Status(Code::kAborted, "the communicator was destroyed before the operation completed"));
+}
+
+Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
+  auto request = std::make_shared<Request>(call, static_cast<size_t>(communicator_.size()));
+  if (communicator_.size() == 1) {
+    request->status_ = communicator_.run(call);
+    request->done_.store(true, std::memory_order_release);
+    return request;
+  }
+  const bool message = is_message(call.collective);
+  request->signature_ = make_signature(call, message ? 0 : communicator_.next_sequence());
+  pending_.fetch_add(1, std::memory_order_relaxed);
+  if (!message) pending_collectives_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    inbox_.push_back(request);
+    if (threaded_ && !thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
+  }
+  changed_.notify_all();
+  NodeMemory& memory = *communicator_.memory();
+  if (threaded_) ring_one(memory.lot(), communicator_.doorbell());
+  if (!threaded_) {
+    // The first piece goes out now, so that peers need not wait for this rank's wait.
+    take_inbox();
+    step();
+  }
+  return request;
+}
+
+void StartedOperations::wait(Request& request) { drive_until(nullptr, &request); }
+
+bool StartedOperations::test(Request& request) {
+  if (!threaded_ && !request.done()) step();
+  return request.done();
+}
+
+Status StartedOperations::wait_for_collectives() {
+  if (pending_collectives_.load(std::memory_order_acquire) > 0) drive_until(&pending_collectives_, nullptr);
+  return communicator_.check_usable();
+}
+
+// Until the counter is 0 or the request is done.
+void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const Request* request) {
+  const auto finished = [&] { return request != nullptr ? request->done() : counter->load(std::memory_order_acquire) == 0; };
+  if (threaded_) {
+    constexpr int kYields = 20;  // a completion is often near; a futex sleep costs 20-30 us
+    for (int i = 0; i < kYields && !finished(); ++i) sched_yield();
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, finished);
+    return;
+  }
+  Waiter waiter(communicator_.wait_policy(), communicator_.memory()->lot(), communicator_.doorbell());
+  while (!finished()) {
+    take_inbox();
+    if (step()) {
+      waiter.reset();
+      continue;
+    }
+    if (finished()) break;
+    if (waiter.pause() < Waiter::Pause::kArmed) continue;
+    Request* const first = oldest();
+    if (first == nullptr || first->operation_ == nullptr) continue;
+    const Status status = communicator_.look_around(*first->operation_, first->signature_, first->clock_);
+    if (!status.ok()) complete_all(status);
+  }
+}
+
+void StartedOperations::run_thread() {
+  Waiter waiter(communicator_.background_policy(), communicator_.memory()->lot(), communicator_.doorbell());
+  while (!stopping_.load(std::memory_order_acquire)) {
+    if (collectives_.empty() && messages_.empty()) {
+      waiter.reset();
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || !inbox_.empty(); });
+    }
+    take_inbox();
+    if (step()) {
+      waiter.reset();
+      continue;
+    }
+    if (waiter.pause() < Waiter::Pause::kArmed) continue;
+    Request* const first = oldest();
+    if (first == nullptr || first->operation_ == nullptr) continue;
+    const Status status = communicator_.look_around(*first->operation_, first->signature_, first->clock_);
+    if (!status.ok()) complete_all(status);
+  }
+}
+
+Request* StartedOperations::oldest() const {
+  if (!collectives_.empty()) return collectives_.front().get();
+  return messages_.empty() ? nullptr : messages_.front().get();
+}
+
+void StartedOperations::take_inbox() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::shared_ptr<Request>& request : inbox_) {
+    (is_message(request->call_.get().collective) ? messages_ : collectives_).push_back(std::move(request));
+  }
+  inbox_.clear();
+}
+
+bool StartedOperations::step() {
+  if (communicator_.faulted()) {
+    complete_all(communicator_.adopt_fault());
+    return false;
+  }
+  bool moved = false;
+  if (!collectives_.empty() && advance(*collectives_.front(), moved)) collectives_.pop_front();
+  step_messages(moved);
+  return moved;
+}
+
+void StartedOperations::step_messages(bool& moved) {
+  // A message may move when none before it goes the same way.
+  const auto is_behind = [this](Queue::iterator at) {
+    return std::any_of(messages_.begin(), at, [&at](const std::shared_ptr<Request>& earlier) {
+      return earlier->call_.get().root == (*at)->call_.get().root &&
+             earlier->call_.get().collective == (*at)->call_.get().collective;
+    });
+  };
+  for (auto at = messages_.begin(); at != messages_.end();) {
+    if (!is_behind(at) && advance(**at, moved)) {
+      at = messages_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+bool StartedOperations::advance(Request& request, bool& moved) {
+  if (request.operation_ == nullptr) {
+    request.begun_ = true;
+    request.record_ = communicator_.recorder().begin(request.signature_);
+    Result<std::unique_ptr<Operation>> operation = communicator_.make_operation(request.call_.get(), request.signature_);
+    if (!operation.ok()) {
+      complete(request, communicator_.fail(operation.status(), &request.signature_));
+      return true;
+    }
+    request.operation_ = std::move(operation).value();
+    moved = true;
+  }
+  Result<Progress> progress = request.operation_->progress();
+  if (!progress.ok()) {
+    complete(request, communicator_.fail(progress.status(), &request.signature_));
+    return true;
+  }
+  if (*progress == Progress::kDone) {
+    moved = true;
+    communicator_.count_operation(request.call_.get().bytes());
+    complete(request, Status());
+    return true;
+  }
+  if (request.operation_->moves() != request.moves_) {
+    request.moves_ = request.operation_->moves();
+    request.clock_ = {};
+    moved = true;
+  }
+  return false;
+}
+
+void StartedOperations::complete(Request& request, Status status) {
+  if (request.begun_) communicator_.recorder().end(request.record_, status.code());
+  request.operation_.reset();
+  request.status_ = std::move(status);
+  {
+    // Under the lock, so that a waiter cannot miss the notification between its look and its sleep.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    request.done_.store(true, std::memory_order_release);
+    if (!is_message(request.call_.get().collective)) pending_collectives_.fetch_sub(1, std::memory_order_release);
+    pending_.fetch_sub(1, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+void StartedOperations::complete_all(const Status& status) {
+  for (Queue* queue : {&collectives_, &messages_}) {
+    for (const std::shared_ptr<Request>& request : *queue) complete(*request, status);
+    queue->clear();
+  }
+}
+
+}  // namespace gimbal

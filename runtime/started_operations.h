@@ -1,0 +1,96 @@
+// Operations that run while the caller computes: collectives one after the other in the order of their start, messages per peer
+// and direction in order, all of them beside each other.
+//
+// A thread drives them (GIMBAL_PROGRESS_THREAD), or wait() and test() do (GIMBAL_PROGRESS_CALLER). The thread sleeps when there
+// is nothing to do.
+//
+// Thread safety: start, wait, test and wait_for_collectives by the communicator's one caller. `active_` belongs to whoever
+// drives.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+#include "runtime/call.h"
+#include "runtime/operation.h"
+#include "runtime/signature.h"
+#include "runtime/wait_statistics.h"
+
+namespace gimbal {
+
+class Communicator;
+
+class Request {
+ public:
+  Request(const Call& call, size_t ranks) : call_(call, ranks) {}
+  [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
+  // Once done.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  friend class StartedOperations;
+  OwnedCall call_;
+  Signature signature_;
+  std::unique_ptr<Operation> operation_;  // made when its turn comes
+  WaitClock clock_;
+  uint64_t record_ = 0;  // of the flight recorder, once begun_
+  bool begun_ = false;
+  uint64_t moves_ = 0;
+  Status status_;  // written before done_, read after
+  std::atomic<bool> done_{false};
+};
+
+class StartedOperations {
+ public:
+  explicit StartedOperations(Communicator& communicator);
+  // What has not completed is given up: its requests report ABORTED.
+  ~StartedOperations();
+  StartedOperations(const StartedOperations&) = delete;
+  StartedOperations& operator=(const StartedOperations&) = delete;
+
+  Result<std::shared_ptr<Request>> start(const Call& call);
+  void wait(Request& request);
+  // Whether it has completed.
+  bool test(Request& request);
+  // Until no started collective is under way; OK also when one failed: its request says so.
+  Status wait_for_collectives();
+  [[nodiscard]] bool idle() const { return pending_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  using Queue = std::deque<std::shared_ptr<Request>>;
+
+  void run_thread();
+  void take_inbox();
+  // One round over everything that may move; true when something did.
+  bool step();
+  void step_messages(bool& moved);
+  // True when the request has completed.
+  bool advance(Request& request, bool& moved);
+  void complete(Request& request, Status status);
+  void complete_all(const Status& status);
+  void drive_until(const std::atomic<uint64_t>* counter, const Request* request);
+  [[nodiscard]] Request* oldest() const;
+
+  Communicator& communicator_;
+  const bool threaded_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // inbox_ filled, a request completed, or stop_
+  Queue inbox_;                      // guarded by mutex_
+  bool stop_ = false;                // guarded by mutex_
+  std::atomic<bool> stopping_{false};
+
+  std::atomic<uint64_t> pending_{0};
+  std::atomic<uint64_t> pending_collectives_{0};
+
+  Queue collectives_;
+  Queue messages_;
+  std::thread thread_;
+};
+
+}  // namespace gimbal

@@ -1,0 +1,71 @@
+// Who made this rank wait, and for how long: the straggler report, taken from waits that happen anyway.
+//
+// Thread safety: written by the threads that wait, read from any; all words are relaxed atomics.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/ticks.h"
+#include "base/types.h"
+
+namespace gimbal {
+
+// The times of one wait.
+struct WaitClock {
+  int64_t started_ns = 0;  // 0: no clock read yet
+  int64_t next_peer_check_ns = 0;
+  bool warned = false;
+  bool announced = false;
+};
+
+class WaitStatistics {
+ public:
+  explicit WaitStatistics(Rank size) : late_(static_cast<size_t>(size)) {}
+
+  // A wait that ended, and the rank whose arrival ended it (-1: nobody in particular).
+  void add(Rank last, uint64_t waited_ticks) {
+    total_ticks_.fetch_add(waited_ticks, std::memory_order_relaxed);
+    if (last < 0 || static_cast<size_t>(last) >= late_.size()) return;
+    Late& late = late_[static_cast<size_t>(last)];
+    late.times.fetch_add(1, std::memory_order_relaxed);
+    late.ticks.fetch_add(waited_ticks, std::memory_order_relaxed);
+  }
+
+  struct Latest {
+    Rank rank = -1;
+    uint64_t mean_ns = 0;
+  };
+  // The rank that ended more than half of the waits of at least `threshold` events; -1 when nobody stands out.
+  [[nodiscard]] Latest latest() const {
+    uint64_t events = 0;
+    size_t most = 0;
+    for (size_t rank = 0; rank < late_.size(); ++rank) {
+      events += late_[rank].times.load(std::memory_order_relaxed);
+      if (late_[rank].times.load(std::memory_order_relaxed) > late_[most].times.load(std::memory_order_relaxed)) most = rank;
+    }
+    constexpr uint64_t kFewestEvents = 8;
+    if (late_.empty()) return {};
+    const uint64_t times = late_[most].times.load(std::memory_order_relaxed);
+    if (events < kFewestEvents || times * 2 <= events) return {};
+    const double mean_ticks =
+        static_cast<double>(late_[most].ticks.load(std::memory_order_relaxed)) / static_cast<double>(times);
+    return {static_cast<Rank>(most), static_cast<uint64_t>(mean_ticks * scale_.ns_per_tick())};
+  }
+  [[nodiscard]] uint64_t total_ns() const {
+    return static_cast<uint64_t>(static_cast<double>(total_ticks_.load(std::memory_order_relaxed)) * scale_.ns_per_tick());
+  }
+
+ private:
+  struct Late {
+    std::atomic<uint64_t> times{0};
+    std::atomic<uint64_t> ticks{0};
+  };
+  TickScale scale_;
+  std::vector<Late> late_;
+  std::atomic<uint64_t> total_ticks_{0};
+};
+
+}  // namespace gimbal
