@@ -132,8 +132,13 @@ Result<StoreClient::Answer> StoreClient::ask(StoreRequest request, const std::st
   request.value_bytes = static_cast<uint32_t>(value.size());
   const Bytes message = ByteWriter().raw(encode(request)).raw(as_bytes(key)).raw(value).take();
   // A request is written whole even when the deadline is near: half of one would spoil the connection.
-  RETURN_IF_ERROR(write_all(socket_.get(), message, server_, Deadline::after_ms(kRoundTripMs)));
+  const Status written = write_all(socket_.get(), message, server_, Deadline::after_ms(kRoundTripMs));
+  if (!written.ok()) return written.code() == Code::kRemote ? server_is_gone() : written;
   return read_answer(request.id, key, deadline);
+}
+
+Status StoreClient::server_is_gone() const {
+  return {Code::kRemote, server_ + " is gone: rank 0 closed it or its process ended"};
 }
 
 // Answers to requests that were given up at their deadlines may come first.
@@ -154,7 +159,7 @@ Result<StoreClient::Answer> StoreClient::read_answer(uint32_t id, const std::str
       }
     }
     const Transfer transfer = read_some(socket_.get(), buffer);
-    if (transfer.closed) return Status(Code::kRemote, server_ + " is gone: rank 0 closed it or its process ended");
+    if (transfer.closed) return server_is_gone();
     if (transfer.error_number != 0) return system_error(server_ + ": reading", transfer.error_number);
     inbox_.insert(inbox_.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(transfer.bytes));
     if (transfer.bytes == 0 && wait_for(socket_.get(), POLLIN, deadline) == WaitOutcome::kDeadline) return store_timeout(key);

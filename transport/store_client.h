@@ -33,6 +33,7 @@ class StoreClient : public Store {
   StoreClient(FileDescriptor socket, std::string server) : socket_(std::move(socket)), server_(std::move(server)) {}
   Result<Answer> ask(StoreRequest request, const std::string& key, std::span<const std::byte> value, Deadline deadline);
   Result<Answer> read_answer(uint32_t id, const std::string& key, Deadline deadline);
+  [[nodiscard]] Status server_is_gone() const;
   Result<Bytes> look(StoreOp op, const std::string& key, Deadline deadline);
 
   FileDescriptor socket_;

@@ -6,54 +6,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tests/unit/transport/rank_threads.h"
+#include "tests/unit/transport/join_ranks.h"
 #include "transport/bytes.h"
 #include "transport/shared_segment.h"
 
-namespace gimbal {
+namespace gimbal::testing {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::run_ranks;
-using testing::unique_name;
-
-constexpr int64_t kPatienceMs = 30'000;
-
-const Log& quiet() {
-  static const Log log(LogLevel::kError);
-  return log;
-}
-
-Deadline soon() { return Deadline::after_ms(kPatienceMs); }
-
-struct Joined {
-  Status status;
-  std::unique_ptr<Bootstrap> mesh;
-};
-
-Joined join_as(const std::string& rendezvous, BootstrapOptions options, int64_t timeout_ms = kPatienceMs) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
-  options.name = "world";
-  if (options.version == 0) options.version = 0x000100;
-  Result<std::unique_ptr<Store>> store = open_store(rendezvous, options.rank, options.job_key, deadline);
-  if (!store.ok()) return {.status = store.status(), .mesh = nullptr};
-  Result<std::unique_ptr<Bootstrap>> mesh = Bootstrap::connect(**store, options, quiet(), deadline);
-  if (!mesh.ok()) return {.status = mesh.status(), .mesh = nullptr};
-  return {.status = {}, .mesh = std::move(mesh).value()};
-}
-
-std::vector<std::unique_ptr<Bootstrap>> make_meshes(Rank ranks, const std::string& rendezvous) {
-  std::vector<Joined> joined = run_ranks(ranks, [&](Rank rank) {
-    return join_as(rendezvous, {.rank = rank, .size = ranks, .job_key = "secret", .name = "", .version = 0});
-  });
-  std::vector<std::unique_ptr<Bootstrap>> meshes;
-  for (Joined& one : joined) {
-    EXPECT_TRUE(one.status.ok()) << one.status.message();
-    meshes.push_back(std::move(one.mesh));
-  }
-  return meshes;
-}
 
 struct Case {
   Rank ranks;
@@ -263,4 +224,4 @@ TEST(Bootstrap, ReceiveNamesThePeerAtTheDeadline) {
 }
 
 }  // namespace
-}  // namespace gimbal
+}  // namespace gimbal::testing
