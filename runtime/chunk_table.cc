@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "collectives/chunk_space.h"
+
 namespace gimbal {
 namespace {
 
@@ -37,30 +39,7 @@ Result<ChunkTable> ChunkTable::make(const BufferLayout& layout, size_t element_b
   table.root_ = static_cast<size_t>(layout.root);
   table.count_ = layout.count;
   table.element_bytes_ = element_bytes;
-  switch (layout.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kBarrier:
-    case Collective::kSend:
-    case Collective::kRecv:
-      table.shape_ = Shape::kVector;
-      table.block_total_ = 1;
-      break;
-    case Collective::kReduceScatter:
-    case Collective::kAllGather:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kAllGatherV:
-      table.shape_ = Shape::kBlockPerRank;
-      table.block_total_ = table.nranks_;
-      break;
-    case Collective::kAllToAll:
-    case Collective::kAllToAllV:
-      table.shape_ = Shape::kBlockPerPair;
-      table.block_total_ = table.nranks_ * table.nranks_;
-      break;
-  }
+  table.block_total_ = gimbal::block_count(layout.collective, layout.nranks);
   if (chunk_count == 0 || chunk_count % table.block_total_ != 0) {
     return Status(Code::kInternal, "schedule of " + std::string(collective_name(layout.collective)) + " has " +
                                        std::to_string(chunk_count) + " chunks; a multiple of " +
@@ -73,8 +52,8 @@ Result<ChunkTable> ChunkTable::make(const BufferLayout& layout, size_t element_b
 }
 
 Status ChunkTable::take_counts(const BufferLayout& layout) {
-  // Blocks (0, d), (1, d) of one column are neighbours in no input.
-  runs_are_contiguous_ = shape_ != Shape::kBlockPerPair;
+  // Neighbouring blocks of an all_to_all are neighbours in its inputs or in its outputs, never in both.
+  runs_are_contiguous_ = collective_ != Collective::kAllToAll;
   const bool sends = collective_ == Collective::kAllToAllV;
   if (!sends && collective_ != Collective::kAllGatherV) return {};
 

@@ -43,7 +43,6 @@ class ChunkTable {
   [[nodiscard]] bool runs_are_contiguous() const { return runs_are_contiguous_; }
 
  private:
-  enum class Shape : uint8_t { kVector, kBlockPerRank, kBlockPerPair };
   ChunkTable() = default;
   [[nodiscard]] size_t block_count(size_t block) const;
   [[nodiscard]] std::optional<size_t> block_offset(BufferId buffer, size_t block) const;
@@ -51,7 +50,6 @@ class ChunkTable {
   Status take_counts(const BufferLayout& layout);
   [[nodiscard]] size_t find_largest_count() const;
 
-  Shape shape_ = Shape::kVector;
   Collective collective_ = Collective::kAllReduce;
   size_t nranks_ = 1;
   size_t rank_ = 0;

@@ -96,32 +96,37 @@ bool CpuExecutor::may_begin(const ChannelState& state, Cursor cursor) const {
 
 CpuExecutor::Outcome CpuExecutor::advance(Channel channel, ChannelState& state, Cursor cursor) {
   CursorState& own = state.cursors[static_cast<size_t>(cursor)];
+  bool skipped = false;
   while (!own.finished) {
-    if (own.position == 0 && !may_begin(state, cursor)) return Outcome::kBlocked;
+    if (own.position == 0 && !may_begin(state, cursor)) break;
     const PlanStep& step = own.steps[own.next];
     const size_t start = own.segment == 0 ? 0 : std::min(own.segment * plan_->segment_elements, step.elements);
     const size_t part = std::min(step.elements - start, plan_->segment_elements);
-    if (part > 0) {
-      const size_t count = std::min(part - own.position, plan_->slice_elements);
-      const Outcome outcome = carry_out_slice(channel, own, step, start + own.position, count);
-      if (outcome != Outcome::kMoved) return outcome;
-      ++slices_;
-      own.position += count;
-      if (own.position == part) finish_step(own);
-      if (own.finished) --unfinished_;
-      return Outcome::kMoved;
+    if (part == 0) {  // both sides know it: no message
+      finish_step(own);
+      skipped = true;
+      continue;
     }
-    finish_step(own);  // both sides know that the step has no elements: no message
-    if (own.finished) --unfinished_;
+    const size_t count = std::min(part - own.position, plan_->slice_elements);
+    const Outcome outcome = carry_out_slice(channel, own, step, start + own.position, count);
+    if (outcome == Outcome::kBlocked) break;
+    if (outcome == Outcome::kFailed) [[unlikely]]
+      return outcome;
+    ++slices_;
+    own.position += count;
+    if (own.position == part) finish_step(own);
+    return Outcome::kMoved;
   }
-  return Outcome::kDone;
+  // What was skipped may be what the other cursor waits for.
+  return skipped ? Outcome::kMoved : Outcome::kBlocked;
 }
 
-void CpuExecutor::finish_step(CursorState& cursor) const {
+void CpuExecutor::finish_step(CursorState& cursor) {
   cursor.position = 0;
   if (++cursor.next < cursor.size) return;
   if (cursor.segment + 1 == plan_->segments) {
     cursor.finished = true;
+    --unfinished_;
     return;
   }
   cursor.next = 0;

@@ -67,7 +67,7 @@ class CpuExecutor {
   [[nodiscard]] std::optional<BlockedStep> blocked() const;
 
  private:
-  enum class Outcome : uint8_t { kMoved, kBlocked, kDone, kFailed };
+  enum class Outcome : uint8_t { kMoved, kBlocked, kFailed };
 
   struct CursorState {
     const PlanStep* steps = nullptr;
@@ -88,7 +88,7 @@ class CpuExecutor {
   Outcome advance(Channel channel, ChannelState& state, Cursor cursor);
   Outcome carry_out_slice(Channel channel, CursorState& cursor, const PlanStep& step, size_t first, size_t count);
   void write_results(const PlanStep& step, const std::byte* received, std::byte* slot, size_t first, size_t count) const;
-  void finish_step(CursorState& cursor) const;
+  void finish_step(CursorState& cursor);
   [[nodiscard]] bool may_begin(const ChannelState& state, Cursor cursor) const;
   [[nodiscard]] bool is_expected(const ReceivedMessage& message, const PlanStep& step, Channel channel, size_t bytes);
   Outcome fail(Status status);

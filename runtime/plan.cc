@@ -4,29 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "collectives/chunk_space.h"
+
 namespace gimbal {
 namespace {
-
-bool reduces(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-    case Collective::kReduce:
-    case Collective::kBarrier:
-      return true;
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kSend:
-    case Collective::kRecv:
-    case Collective::kAllGatherV:
-    case Collective::kAllToAllV:
-      return false;
-  }
-  return false;
-}
 
 bool receives(Op op) { return op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvSend || op == Op::kRecvReduceSend; }
 bool sends(Op op) { return op == Op::kSend || op == Op::kRecvSend || op == Op::kRecvReduceSend; }
