@@ -42,9 +42,9 @@ std::byte* Allocations::resolve(Rank rank, uint64_t place, size_t bytes) const {
   return part(entry->second, rank) + offset;
 }
 
-size_t Allocations::total_part_bytes() const {
+size_t Allocations::resident_bytes() const {
   size_t total = 0;
-  for (const auto& [number, entry] : entries_) total += entry.part_bytes;
+  for (const auto& [number, entry] : entries_) total += entry.segment->resident_bytes() / entry.parts();
   return total;
 }
 

@@ -21,6 +21,8 @@ class Allocations {
   struct Entry {
     std::shared_ptr<SharedSegment> segment;
     size_t part_bytes = 0;  // a multiple of the page size
+
+    [[nodiscard]] size_t parts() const { return segment->bytes() / part_bytes; }
   };
 
   explicit Allocations(Rank rank) : rank_(rank) {}
@@ -36,7 +38,8 @@ class Allocations {
   // Null when the place does not hold `bytes` bytes.
   [[nodiscard]] std::byte* resolve(Rank rank, uint64_t place, size_t bytes) const;
   [[nodiscard]] bool empty() const { return entries_.empty(); }
-  [[nodiscard]] size_t total_part_bytes() const;
+  // Memory in use, this rank's share of it.
+  [[nodiscard]] size_t resident_bytes() const;
 
  private:
   [[nodiscard]] static std::byte* part(const Entry& entry, Rank rank) {

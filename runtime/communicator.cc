@@ -284,8 +284,8 @@ Status Communicator::dump(const std::string& path) const {
 }
 
 void Communicator::count_operation(size_t bytes) {
-  operations_.store(operations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void Communicator::read_stats(gimbal_stats_t& stats) const {
@@ -295,8 +295,8 @@ void Communicator::read_stats(gimbal_stats_t& stats) const {
   const WaitStatistics::Latest latest = waits_.latest();
   stats.last_arrived_rank = latest.rank;
   stats.last_arrived_ns = latest.mean_ns;
-  stats.host_bytes = sizeof(*this) + allocations_.total_part_bytes();
-  if (memory_ != nullptr) stats.host_bytes += memory_->segment().bytes() / static_cast<size_t>(size());
+  stats.host_bytes = sizeof(*this) + allocations_.resident_bytes();
+  if (memory_ != nullptr) stats.host_bytes += memory_->segment().resident_bytes() / static_cast<size_t>(size());
 }
 
 std::string Communicator::explain(Collective collective, size_t bytes, DType dtype) const {

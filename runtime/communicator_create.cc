@@ -181,7 +181,6 @@ Result<std::shared_ptr<SharedSegment>> Communicator::share_segment(size_t bytes,
     return Status(Code::kNoMemory, "rank " + std::to_string(peer) + " cannot map the node's memory: " +
                                        std::string(reinterpret_cast<const char*>(text.data()), text.size()));
   }
-  segment->close_fd();
   return segment;
 }
 
@@ -255,7 +254,6 @@ Result<void*> Communicator::allocate(size_t bytes) {
   }
   if (size() == 1) {
     ASSIGN_OR_RETURN(entry.segment, SharedSegment::create("gimbal-memory", entry.part_bytes));
-    entry.segment->close_fd();
     return allocations_.add(std::move(entry));
   }
   ASSIGN_OR_RETURN(const auto sizes, bootstrap_->all_gather(bytes_of(bytes), deadline));

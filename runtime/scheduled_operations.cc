@@ -179,7 +179,8 @@ Result<std::shared_ptr<const Plan>> ScheduledOperations::build_plan(const Call& 
   options.dtype = call.dtype;
   options.op = call.op;
   options.slice_bytes = settings_.slot_bytes;
-  options.window = LaneSet::window(settings_.size);
+  // The plan's parts fill the window less one slot; this algorithm has so many of them in flight at once.
+  options.window = 1 + (LaneSet::window(settings_.size) - 1) / algorithm.window_runs;
   options.element_partials = settings_.element_precision;
   options.weighted = call.weighted;
   ASSIGN_OR_RETURN(Plan plan, make_plan(schedule, options));

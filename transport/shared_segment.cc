@@ -71,6 +71,12 @@ Result<std::shared_ptr<SharedSegment>> SharedSegment::share_mapping(FileDescript
   return segment;
 }
 
+size_t SharedSegment::resident_bytes() const {
+  constexpr size_t kStatBlockBytes = 512;  // stat(2)
+  struct stat file = {};
+  return fstat(fd_.get(), &file) == 0 ? static_cast<size_t>(file.st_blocks) * kStatBlockBytes : 0;
+}
+
 SharedSegment::~SharedSegment() { munmap(data_, bytes_); }
 
 }  // namespace gimbal

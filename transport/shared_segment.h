@@ -27,9 +27,10 @@ class SharedSegment {
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
-  // For sending to peers; valid until close_fd().
+  // Of the pages that have been touched by any process.
+  [[nodiscard]] size_t resident_bytes() const;
+  // For sending to peers.
   [[nodiscard]] int fd() const { return fd_.get(); }
-  void close_fd() { fd_.reset(); }
 
  private:
   SharedSegment(FileDescriptor fd, std::byte* data, size_t bytes) : fd_(std::move(fd)), data_(data), bytes_(bytes) {}
