@@ -165,15 +165,13 @@ struct AccumulateOne {
   }
 };
 
-// Runs over count lanes: kUnroll vectors are loaded before the first of them is stored, so that their latencies overlap.
+// Runs over the lanes of whole groups of kUnroll vectors and returns their number. The vectors of a group are loaded before the
+// first of them is stored, so that their latencies overlap.
 template <class Out, size_t kUnroll, class Make>
-HWY_INLINE void run_loop(const Make& make, void* out_bytes, size_t count, double divisor_value) {
-  const typename Out::D d;
+HWY_INLINE size_t run_unrolled(const Make& make, typename Out::Lane* out, size_t count, bool divides,
+                               hn::Vec<typename Out::D> divisor) {
   const typename Out::Memory memory;
-  auto* out = static_cast<typename Out::Lane*>(out_bytes);
-  const size_t lanes = hn::Lanes(d);
-  const bool divides = divisor_value != 1;
-  const auto divisor = hn::Set(d, static_cast<hn::TFromD<typename Out::D>>(divisor_value));
+  const size_t lanes = hn::Lanes(typename Out::D());
   size_t i = 0;
   for (; i + kUnroll * lanes <= count; i += kUnroll * lanes) {
     if constexpr (kUnroll == 4) {
@@ -191,11 +189,28 @@ HWY_INLINE void run_loop(const Make& make, void* out_bytes, size_t count, double
       p1.store(Out::encode(v1, divides, divisor), memory, out);
     }
   }
+  return i;
+}
+
+// Runs over count lanes.
+template <class Out, size_t kUnroll, class Make>
+HWY_INLINE void run_loop(const Make& make, void* out_bytes, size_t count, double divisor_value) {
+  const typename Out::D d;
+  const typename Out::Memory memory;
+  auto* out = static_cast<typename Out::Lane*>(out_bytes);
+  const size_t lanes = hn::Lanes(d);
+  const bool divides = divisor_value != 1;
+  const auto divisor = hn::Set(d, static_cast<hn::TFromD<typename Out::D>>(divisor_value));
+  // Without vectors there is no tail and nothing to unroll: a fifth of the code to compile, most of all under a sanitizer.
+  constexpr bool kVectors = hn::MaxLanes(d) > 1;
+  size_t i = 0;
+  if constexpr (kVectors) i = run_unrolled<Out, kUnroll>(make, out, count, divides, divisor);
   for (; i + lanes <= count; i += lanes) {
     const Whole position{i};
     position.store(Out::encode(make(position), divides, divisor), memory, out);
   }
-  if (i != count) {
+  if constexpr (kVectors) {
+    if (i == count) return;
     const Tail position{i, count - i};
     position.store(Out::encode(make(position), divides, divisor), memory, out);
   }
