@@ -36,6 +36,7 @@ struct PlanOptions {
   ReduceOp op = ReduceOp::kSum;  // unused by collectives that add nothing
   // Equal on all ranks: the least of all links.
   size_t slice_bytes = 0;
+  // An endpoint's window w less what the algorithm needs more than once: 1 + (w - 1) / Algorithm::window_runs.
   size_t window = 1;
   bool element_partials = false;
   bool weighted = false;

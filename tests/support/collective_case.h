@@ -33,7 +33,7 @@ struct CollectiveCase {
   Fusion fusion = Fusion::kFused;
   bool in_place = false;
   size_t slice_bytes = 64;
-  size_t window = 2;
+  size_t window = 2;  // the plan's
   bool element_partials = false;
   std::vector<double> weights;  // by rank; empty: not weighted
   double divisor = 1;
@@ -200,7 +200,10 @@ inline Result<std::unique_ptr<WorldRank>> make_world_rank(const CollectiveCase& 
 
 // Runs the case; the outputs of all ranks, by rank.
 inline Result<std::vector<std::vector<std::byte>>> run_case(const CollectiveCase& c, const InputFunction& input) {
-  Mesh mesh({.nranks = c.nranks, .slot_bytes = c.slice_bytes, .window = c.window, .channels = c.channels});
+  Mesh mesh({.nranks = c.nranks,
+             .slot_bytes = c.slice_bytes,
+             .window = (c.window - 1) * c.algorithm->window_runs + 1,
+             .channels = c.channels});
   std::vector<std::unique_ptr<WorldRank>> ranks;
   for (Rank r = 0; r < c.nranks; ++r) {
     ASSIGN_OR_RETURN(auto rank, make_world_rank(c, r, input));
