@@ -14,6 +14,8 @@ namespace {
 // From here up an all_reduce of more than two ranks is cheaper in two shots: its p-1 additions per element are divided among
 // ranks.
 constexpr size_t kTwoShotBytes = size_t{16} << 10;
+// Two ranks, one shot: a chunk being staged and one being added fit into a second-level cache of 1 MiB with the output.
+constexpr size_t kPairChunkBytes = size_t{128} << 10;
 // The largest message whose whole exchange is one flag: beyond it, copying overlaps with reading in chunks.
 constexpr size_t kSmallBytes = 4096;
 
@@ -108,7 +110,7 @@ std::string_view Choice::algorithm(const Call& call) const {
 StagedChoice Choice::staged(const Call& call, Rank size) const {
   StagedChoice choice;
   choice.two_shot = call.collective == Collective::kAllReduce && size > 2 && call.bytes() > kTwoShotBytes;
-  choice.chunk_bytes = forced_chunk_bytes_ != 0 ? forced_chunk_bytes_ : stage_slot_bytes_;
+  choice.chunk_bytes = forced_chunk_bytes_ != 0 ? forced_chunk_bytes_ : size == 2 ? kPairChunkBytes : stage_slot_bytes_;
   const bool exceeds_cache = call.bytes() > cache_share_bytes_;
   choice.output_store = exceeds_cache ? StoreMode::kStreaming : StoreMode::kCached;
   return choice;

@@ -1,6 +1,7 @@
 #include "runtime/direct_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gimbal {
 namespace {
@@ -72,9 +73,16 @@ bool DirectExchange::anyone_in_place() const {
 
 Result<Progress> DirectExchange::progress() {
   if (fallback_) return fallback_->progress();
+  Result<Progress> progress = advance();
+  // After the moving, not before: the fence of a ring waits until this rank's stores have left.
+  if (std::exchange(unrung_, false)) context_.memory.ring_all();
+  return progress;
+}
+
+Result<Progress> DirectExchange::advance() {
   if (phase_ == Phase::kAnnounce) {
     announce(context_.memory.control(context_.rank), signature_, call_.weight, send_place_, recv_place_);
-    context_.memory.ring_all();
+    unrung_ = true;
     phase_ = Phase::kGather;
   }
   if (phase_ == Phase::kGather) {
@@ -106,7 +114,7 @@ Result<Progress> DirectExchange::progress() {
       move_some();
     }
     context_.memory.control(context_.rank).finished.store(epoch_, std::memory_order_release);
-    context_.memory.ring_all();
+    unrung_ = true;
     phase_ = Phase::kFinish;
   }
   for (; next_ < context_.nranks; ++next_) {

@@ -45,6 +45,7 @@ class DirectExchange final : public Operation {
  private:
   enum class Phase : uint8_t { kAnnounce, kGather, kMove, kFinish };
 
+  Result<Progress> advance();
   [[nodiscard]] bool all_announced();
   // True when every rank's places are good; fills peers_.
   Result<bool> resolve_peers();
@@ -78,6 +79,7 @@ class DirectExchange final : public Operation {
   size_t end_ = 0;  // one past the last
   std::vector<Peer> peers_;
   std::optional<StagedExchange> fallback_;
+  bool unrung_ = false;
 };
 
 }  // namespace gimbal

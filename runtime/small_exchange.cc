@@ -55,25 +55,48 @@ void SmallExchange::publish() {
   if (call_.count > 0 && contributes(call_, context_.rank)) {
     std::memcpy(slot.payload, call_.send, call_.bytes());
   }
-  slot.word.store(expected_word_, std::memory_order_release);  // pairs with the acquire in progress(): payload before word
-  context_.memory.ring_all();
+  slot.word.store(expected_word_, std::memory_order_release);  // pairs with the acquire in look(): payload before word
   published_ = true;
+}
+
+// Ringing costs a fence, which waits until the stores above have reached the peers' caches. Peers are mostly there already, so
+// that the fence is cheaper after the exchange than before it.
+void SmallExchange::ring_once() {
+  if (rung_) return;
+  rung_ = true;
+  context_.memory.ring_all();
 }
 
 Result<Progress> SmallExchange::progress() {
   if (!published_) publish();
+  constexpr int kLooksBeforeRinging = 8;
+  const int looks = rung_ ? 1 : kLooksBeforeRinging;
+  for (int look = 0; look < looks; ++look) {
+    ASSIGN_OR_RETURN(const bool complete, all_published());
+    if (!complete) continue;
+    Status status = finish();
+    ring_once();
+    // Take the next epoch's line back from the peers, who have read it: they have entered this epoch.
+    __builtin_prefetch(&context_.memory.small_slot(context_.rank, epoch_ + 1), 1);
+    if (!status.ok()) return status;
+    return Progress::kDone;
+  }
+  ring_once();
+  return Progress::kAgain;
+}
+
+Result<bool> SmallExchange::all_published() {
   for (; next_ < context_.nranks; ++next_) {
     const SmallSlot& slot = context_.memory.small_slot(next_, epoch_);
     const uint64_t word = slot.word.load(std::memory_order_acquire);
     if (word == expected_word_) [[likely]]
       continue;
-    if (static_cast<uint32_t>(word >> 32) != epoch_) return Progress::kAgain;
+    if (static_cast<uint32_t>(word >> 32) != epoch_) return false;
     return mismatch(context_.rank, signature_, next_,
                     unpack_signature(signature_.sequence, slot.count.load(std::memory_order_relaxed),
                                      slot.kind_and_root.load(std::memory_order_relaxed)));
   }
-  RETURN_IF_ERROR(finish());
-  return Progress::kDone;
+  return true;
 }
 
 Status SmallExchange::finish() {

@@ -27,6 +27,8 @@ class SmallExchange final : public Operation {
 
  private:
   void publish();
+  void ring_once();
+  Result<bool> all_published();
   Status finish();
   Status finish_reduction();
 
@@ -38,6 +40,7 @@ class SmallExchange final : public Operation {
   uint64_t expected_word_;
   Rank next_ = 0;
   bool published_ = false;
+  bool rung_ = false;
 };
 
 }  // namespace gimbal

@@ -92,6 +92,13 @@ bool StagedExchange::all_reached(std::atomic<uint32_t> RankControl::*counter, ui
 
 void StagedExchange::publish(std::atomic<uint32_t>& counter, uint32_t index) {
   counter.store(first_epoch_ + index, std::memory_order_release);  // pairs with the acquire in has_reached(): bytes before flag
+  unrung_ = true;
+}
+
+// Before this rank stops moving: a fence here is cheap, right after a chunk's stores it is not.
+void StagedExchange::ring_if_needed() {
+  if (!unrung_) return;
+  unrung_ = false;
   context_.memory.ring_all();
 }
 
@@ -99,10 +106,15 @@ Result<Progress> StagedExchange::progress() {
   if (staged_ == 0) announce(context_.memory.control(context_.rank), signature_, call_.weight, 0, 0);
   while (true) {
     while (staged_ < chunk_count_ && staged_ - finished_ < kAhead) stage(staged_++);
-    if (finished_ == chunk_count_) return Progress::kDone;
+    if (finished_ == chunk_count_) break;
     ASSIGN_OR_RETURN(const bool advanced, choice_.two_shot ? advance_two_shot() : advance_one_shot());
-    if (!advanced) return Progress::kAgain;
+    if (!advanced) {
+      ring_if_needed();
+      return Progress::kAgain;
+    }
   }
+  ring_if_needed();
+  return Progress::kDone;
 }
 
 Result<bool> StagedExchange::advance_one_shot() {

@@ -68,6 +68,7 @@ class StagedExchange final : public Operation {
   void reduce_slice(uint32_t index);
   void copy_slices(uint32_t index);
   void publish(std::atomic<uint32_t>& counter, uint32_t index);
+  void ring_if_needed();
 
   NodeContext& context_;
   const Call& call_;
@@ -88,6 +89,7 @@ class StagedExchange final : public Operation {
   Rank next_reduced_ = 0;  // likewise for results
   Rank waiting_for_ = -1;
   bool checked_ = false;
+  bool unrung_ = false;  // something was published since the last ring
 };
 
 }  // namespace gimbal
