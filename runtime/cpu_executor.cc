@@ -232,13 +232,13 @@ CpuExecutor::Outcome CpuExecutor::fail(Status status) {
 }
 
 std::optional<BlockedStep> CpuExecutor::blocked() const {
-  for (Channel channel = 0; channel < channels_.size(); ++channel) {
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
     for (const Cursor cursor : {Cursor::kOthers, Cursor::kSends}) {
       const CursorState& state = channels_[channel].cursors[static_cast<size_t>(cursor)];
       if (state.finished || (state.position == 0 && !may_begin(channels_[channel], cursor))) continue;
       const PlanStep& step = state.steps[state.next];
       const bool sending = state.waits_for_slot || step.peer == kNoRank;
-      return BlockedStep{sending ? step.to : step.peer, sending, channel, step.schedule_step};
+      return BlockedStep{sending ? step.to : step.peer, sending, static_cast<Channel>(channel), step.schedule_step};
     }
   }
   return std::nullopt;
