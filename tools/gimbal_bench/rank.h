@@ -1,0 +1,66 @@
+// One rank of the benchmark: its communicator, its buffers, and what the ranks tell each other between measurements.
+//
+// Used by one thread. A rank is a process, or a thread of a process with --threads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "gimbal/gimbal.h"
+#include "tools/gimbal_bench/options.h"
+
+namespace gimbal::bench {
+
+// Where a rank runs, as the head of the table and the JSON say it.
+struct RankPlace {
+  int64_t pid;
+  char host[64];
+  char cpus[56];  // its affinity mask as a list
+};
+
+// Which rank this is to become: -1 and -1 from the launcher's environment.
+struct RankIdentity {
+  Rank rank = -1;
+  Rank ranks = -1;
+  std::string rendezvous;
+};
+
+class BenchRank {
+ public:
+  static Result<std::unique_ptr<BenchRank>> create(const Options& options, const RankIdentity& identity);
+  BenchRank(const BenchRank&) = delete;
+  BenchRank& operator=(const BenchRank&) = delete;
+  ~BenchRank();
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] Rank ranks() const { return ranks_; }
+  [[nodiscard]] gimbal_comm_t comm() const { return comm_; }
+
+  // Two areas that hold the largest array each.
+  [[nodiscard]] std::byte* first() const { return areas_[0]; }
+  [[nodiscard]] std::byte* second() const { return areas_[1]; }
+
+  Status barrier() const;
+  // values of rank 0, then of rank 1, ...; each rank gives as many.
+  Result<std::vector<double>> gather(const std::vector<double>& values) const;
+  Result<std::vector<RankPlace>> gather_places() const;
+  // Host memory that the communicator holds, at the rank that holds most.
+  Result<size_t> most_host_bytes() const;
+
+ private:
+  BenchRank() = default;
+  Status create_communicator(const Options& options, const RankIdentity& identity);
+  Status allocate(const Options& options);
+
+  gimbal_comm_t comm_ = nullptr;
+  Rank rank_ = 0;
+  Rank ranks_ = 0;
+  bool registered_ = false;
+  std::byte* areas_[2] = {nullptr, nullptr};
+};
+
+}  // namespace gimbal::bench

@@ -1,0 +1,33 @@
+#include "tools/support/self_job.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "base/environment.h"
+#include "tools/support/launcher.h"
+
+namespace gimbal {
+
+bool is_started_as_rank() {
+  constexpr std::array<std::string_view, 5> kRankVariables = {"GIMBAL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                                              "PMI_RANK"};
+  return std::any_of(kRankVariables.begin(), kRankVariables.end(),
+                     [](std::string_view name) { return read_environment(name).has_value(); });
+}
+
+Result<int> run_self_as_ranks(const std::string& name, Rank ranks, int argc, char** argv) {
+  std::error_code error;
+  Job job;
+  job.launcher = name;
+  job.ranks = ranks;
+  job.prefix_output = false;
+  job.command.push_back(std::filesystem::read_symlink("/proc/self/exe", error));
+  if (error) return system_error("find this program's own file", error.value());
+  job.command.insert(job.command.end(), argv + 1, argv + argc);
+  return run_job(job);
+}
+
+}  // namespace gimbal
