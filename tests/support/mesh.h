@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/parking.h"
@@ -37,9 +36,9 @@ class Mesh {
 
   // One rank's, by peer; null for itself.
   [[nodiscard]] std::span<Endpoint* const> endpoints(Rank rank) const { return by_rank_[static_cast<size_t>(rank)]; }
-  // Puts another endpoint, which must outlive the mesh's use, in the place of one; what was there.
-  Endpoint* replace(Rank rank, Rank peer, Endpoint* endpoint) {
-    return std::exchange(by_rank_[static_cast<size_t>(rank)][static_cast<size_t>(peer)], endpoint);
+  // Puts another endpoint, which must outlive the mesh's use, in the place of one.
+  void replace(Rank rank, Rank peer, Endpoint* endpoint) {
+    by_rank_[static_cast<size_t>(rank)][static_cast<size_t>(peer)] = endpoint;
   }
 
  private:
