@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import re
 import sys
 import tempfile
 import time
@@ -30,6 +31,14 @@ def load_compare():
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
     loader.exec_module(module)
     return module
+
+
+class AlgorithmsTest(unittest.TestCase):
+    def test_all_means_every_registered_algorithm_and_the_native_one(self):
+        source = (libraries.SOURCE.parents[1] / "collectives/algorithm.cc").read_text(encoding="utf-8")
+        registered = re.findall(r'Algorithm\{"(\w+)", Collective::kAllReduce', source)
+        self.assertGreater(len(registered), 0)
+        self.assertEqual(load_compare().algorithms("all"), ["auto", "direct", *registered])
 
 
 class RunningTest(unittest.TestCase):

@@ -70,36 +70,38 @@ def compile_driver(source, driver, arguments):
     call([*language, *COMPILE_OPTIONS, str(SOURCE / source), "-o", str(driver), *arguments], f"building {driver.name}")
 
 
-def mpi_library(build, name, requirement, launcher, launcher_environment):
-    """launcher and launcher_environment: functions from the library's folder to arguments and variables."""
+def mpi_library(build, name, requirement, launchers, launcher_environment):
+    """launchers and launcher_environment: functions from the library's folder to the ways to start it, and to variables."""
     folder, version = install(build, name, requirement)
     driver = build / f"driver_{name}"
     library_folder = folder / "lib"
     compile_driver("mpi_driver.c", driver, [f"-I{folder}/include", f"-L{library_folder}", f"-Wl,-rpath,{library_folder}", "-lmpi"])
 
     def launches(ranks, arguments):
-        command = [*launcher(folder), "-n", str(ranks), str(driver), *arguments]
-        return [Launch([command], [launcher_environment(folder)])]
+        return [Launch([[*launcher, "-n", str(ranks), str(driver), *arguments]], [launcher_environment(folder)])
+                for launcher in launchers(folder)]
 
     return Library(name, "peer", version, launches)
 
 
 def openmpi(build):
-    # ob1 over sm is what one machine takes by default; naming it spares the probing of networks.
-    arguments = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "--mca", "pml", "ob1", "--mca", "btl", "self,sm"]
+    # ob1 over sm is what one machine takes by default; naming it spares the probing of networks. With copies by the kernel (CMA)
+    # and without: each is the faster one at some sizes.
+    common = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "--mca", "pml", "ob1", "--mca", "btl", "self,sm"]
+    ways = [common, [*common, "--mca", "smsc", "^cma"]]
     return mpi_library(
-        build, "openmpi", "openmpi>=5,<6", lambda folder: [str(folder / "bin/mpirun"), *arguments],
+        build, "openmpi", "openmpi>=5,<6", lambda folder: [[str(folder / "bin/mpirun"), *way] for way in ways],
         lambda folder: {"OPAL_PREFIX": str(folder), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 
 
 def mpich(build):
     return mpi_library(build, "mpich", "mpich>=5,<6",
-                       lambda folder: [str(folder / "bin/mpiexec"), "-launcher", "fork", "-bind-to", "none"], lambda folder: {})
+                       lambda folder: [[str(folder / "bin/mpiexec"), "-launcher", "fork", "-bind-to", "none"]], lambda folder: {})
 
 
 def intelmpi(build):
     return mpi_library(
-        build, "intelmpi", "impi-devel", lambda folder: [str(folder / "bin/mpiexec.hydra")],
+        build, "intelmpi", "impi-devel", lambda folder: [[str(folder / "bin/mpiexec.hydra")]],
         lambda folder: {"I_MPI_ROOT": str(folder), "I_MPI_FABRICS": "shm", "I_MPI_HYDRA_BOOTSTRAP": "fork", "I_MPI_PIN": "0",
                         "PATH": f"{folder}/bin:{os.environ['PATH']}"})
 

@@ -51,7 +51,11 @@ def styles(figures):
     return chosen
 
 
-def value_text(value):
+def mark_text(value, unit):
+    """An axis mark; times have the unit that fits."""
+    if unit == "us":
+        factor, name = next((pair for pair in ((1e6, "s"), (1e3, "ms"), (1, "us")) if value >= pair[0]), (1e-3, "ns"))
+        return f"{value / factor:,.0f} {name}"
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
@@ -66,7 +70,7 @@ def panel(edges, title, unit, sizes, curves, style):
     for mark in marks:
         y = y_axis.pixel(mark)
         parts.append(line(left, y, right, y, "#dcdcdc"))
-        parts.append(text(left - 8, y + 4, value_text(mark), anchor="end"))
+        parts.append(text(left - 8, y + 4, mark_text(mark, unit), anchor="end"))
     for bytes_ in sizes:
         x = x_axis.pixel(bytes_)
         parts.append(line(x, PANEL_TOP, x, PANEL_BOTTOM, "#ececec"))
@@ -74,7 +78,7 @@ def panel(edges, title, unit, sizes, curves, style):
         parts.append(text(x, PANEL_BOTTOM + 16, goals.size_text(bytes_), size=11, anchor="end", extra=turned))
     parts.append(f'<rect x="{left}" y="{PANEL_TOP}" width="{right - left}" height="{PANEL_BOTTOM - PANEL_TOP}" fill="none" '
                  'stroke="#888"/>')
-    parts.append(text((left + right) / 2, PANEL_TOP - 10, f"{title} ({unit})", size=13, weight="bold"))
+    parts.append(text((left + right) / 2, PANEL_TOP - 10, title, size=13, weight="bold"))
     for series, points in curves.items():
         colour, width, dashes = style[series]
         path = " ".join(f"{x_axis.pixel(bytes_):.1f},{y_axis.pixel(value):.1f}" for bytes_, value in points)
@@ -117,7 +121,7 @@ def svg(figures, ranks, title, subtitle, labels):
         text(PANELS[0][0], 32, title, size=19, anchor="start", colour="#111", weight="bold"),
         text(PANELS[0][0], 54, subtitle, size=12, anchor="start", colour="#666"),
         *panel(PANELS[0], "Time, lower is better", "us", sizes, times, style),
-        *panel(PANELS[1], "Bus bandwidth, higher is better", "GB/s", sizes, bandwidths, style),
+        *panel(PANELS[1], "Bus bandwidth in GB/s, higher is better", "GB/s", sizes, bandwidths, style),
         *legend({series: style[series] for series in times}, labels),
         "</svg>",
     ]

@@ -23,7 +23,8 @@ class DidNotRun(Exception):
 
 
 def run_library(library, ranks, arguments, timeout_seconds):
-    """One round of one library: ({bytes: figures}, finished). Of several launches (the limit's variants) the fastest counts."""
+    """One round of one library: ({bytes: figures}, finished). Of several launches (variants, settings) the fastest counts
+    at each size."""
     best = {}
     finished = True
     for launch in library.launches(ranks, arguments):
