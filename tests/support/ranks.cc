@@ -40,6 +40,14 @@ void run_rank(const RankFunction& function, const RankContext& context) {
   }
 }
 
+// A child is a copy of the test: it has the failures that were there before it as well.
+int failed_parts() {
+  const testing::TestResult& result = *testing::UnitTest::GetInstance()->current_test_info()->result();
+  int failed = 0;
+  for (int i = 0; i < result.total_part_count(); ++i) failed += result.GetTestPartResult(i).failed() ? 1 : 0;
+  return failed;
+}
+
 struct Child {
   pid_t pid = -1;
   FileDescriptor output;
@@ -56,9 +64,10 @@ Child start_child(const RankFunction& function, const RankContext& context) {
   if (pid == 0) {
     dup2(writing.get(), STDOUT_FILENO);
     dup2(writing.get(), STDERR_FILENO);
+    const int failed_before = failed_parts();
     run_rank(function, context);
     std::fflush(nullptr);
-    _exit(testing::Test::HasFailure() ? 1 : 0);
+    _exit(failed_parts() > failed_before ? 1 : 0);
   }
   return {pid, std::move(reading)};
 }
