@@ -15,6 +15,10 @@ namespace {
 
 // Of partials: a block of the accumulator, one of the result and those of eight operands fit in a first-level cache of 48 KiB.
 constexpr size_t kBlockBytes = 4096;
+// Small enough that the processor computes the next block while the non-temporal stores of this one drain: a bare loop with
+// 1 KiB is 2 to 7 % slower than one with non-temporal stores of its own, with 4 KiB 3 to 17 %, with 16 KiB 15 to 53 %
+// (bench/results/kernels-stream-block.txt).
+constexpr size_t kStreamedBlockBytes = 1024;
 constexpr size_t kCacheLineBytes = 64;
 
 struct alignas(kCacheLineBytes) Block {
@@ -46,7 +50,7 @@ class Reduction {
     const bool streams = arguments_.store == StoreMode::kStreaming;
     const StreamCopy stream_copy = streams ? find_stream_copy() : nullptr;
     const auto destinations = arguments_.destinations;
-    const size_t block_count = kBlockBytes / kernels_.partial_bytes;
+    const size_t block_count = (streams ? kStreamedBlockBytes : kBlockBytes) / kernels_.partial_bytes;
     size_t count = std::min(streams ? block_count - leading_count() : block_count, arguments_.count);
     for (size_t first = 0; first < arguments_.count; first += count, count = std::min(block_count, arguments_.count - first)) {
       Block result;
