@@ -7,7 +7,6 @@
 namespace api = gimbal::api;
 using gimbal::Code;
 using gimbal::Communicator;
-using gimbal::Result;
 using gimbal::Status;
 
 namespace {

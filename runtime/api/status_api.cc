@@ -20,8 +20,8 @@ gimbal_status_t gimbal_version(int* major, int* minor, int* patch) {
 }
 
 const char* gimbal_version_string(void) {
-  static const std::string* const text = new std::string(gimbal::version_text(gimbal::library_version()));
-  return text->c_str();
+  static const std::string* const kText = new std::string(gimbal::version_text(gimbal::library_version()));
+  return kText->c_str();
 }
 
 size_t gimbal_dtype_size(gimbal_dtype_t dtype) {
