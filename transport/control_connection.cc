@@ -49,7 +49,7 @@ void ControlConnection::queue_descriptor(FileDescriptor fd) {
 }
 
 Status ControlConnection::flush() {
-  while (!outbox_.empty() && !closed_) {
+  while (!outbox_.empty() && !broken_) {
     OutFrame& frame = outbox_.front();
     ASSIGN_OR_RETURN(const size_t sent, send_part(frame));
     if (sent == 0) return {};
@@ -90,7 +90,7 @@ Result<size_t> ControlConnection::send_part(const OutFrame& frame) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
     if (errno == EPIPE || errno == ECONNRESET) {
-      closed_ = true;
+      broken_ = true;
       return 0;
     }
     return system_error("writing to " + peer_, errno);

@@ -26,7 +26,7 @@ class ControlConnection {
   ControlConnection(FileDescriptor socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
 
   [[nodiscard]] int fd() const { return socket_.get(); }
-  // The peer's end is closed; what had arrived before can still be taken.
+  // The peer's end is closed and everything that it had sent has arrived here.
   [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] bool has_unsent() const { return !outbox_.empty(); }
 
@@ -55,6 +55,7 @@ class ControlConnection {
   FileDescriptor socket_;
   std::string peer_;
   bool closed_ = false;
+  bool broken_ = false;  // the peer takes no more; what it sent before may still be there to read
   std::deque<OutFrame> outbox_;
   Bytes inbox_;
   size_t held_bytes_ = 0;  // in the queues below

@@ -174,7 +174,7 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
     std::erase_if(waiting, is_done);
     if (waiting.empty()) return {};
     for (const Rank rank : waiting) {
-      if (at(rank).connection.closed()) return report_gone(rank);
+      if (at(rank).connection.closed()) return report_gone(choose_culprit(rank, involved));
       // A process may have sent what is awaited just before it ended: it is read once more.
       if (ended_before && has_ended(rank)) return report_gone(rank);
     }
@@ -186,6 +186,12 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
     ended_before = wait_for_peers(waiting, pending, deadline);
     for (const Rank rank : waiting) RETURN_IF_ERROR(at(rank).connection.fill());
   }
+}
+
+// A rank that fails closes its connections, so a death is followed by closes: the one whose process ended is the cause.
+Rank Mesh::choose_culprit(Rank closed, std::span<const Rank> involved) {
+  const auto ended = std::find_if(involved.begin(), involved.end(), [this](Rank rank) { return has_ended(rank); });
+  return ended == involved.end() ? closed : *ended;
 }
 
 // Returns whether a process among them has ended.

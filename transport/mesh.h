@@ -49,6 +49,7 @@ class Mesh : public Bootstrap {
   Status check_peer_argument(Rank peer) const;
   [[nodiscard]] Peer& at(Rank rank) { return peers_[static_cast<size_t>(rank)]; }
   bool has_ended(Rank rank);
+  Rank choose_culprit(Rank closed, std::span<const Rank> involved);
   Status report_gone(Rank rank);
 
   const MeshPlan plan_;

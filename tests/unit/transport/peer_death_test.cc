@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <thread>
+#include <memory>
 
 #include "tests/unit/transport/join_ranks.h"
 #include "transport/bytes.h"
@@ -42,16 +42,6 @@ class Child {
 
 void sleep_until_killed() {
   for (;;) pause();
-}
-
-// check_peers() until it is an error, for at most a few seconds.
-Status first_fault(Bootstrap& mesh) {
-  const Deadline deadline = Deadline::after_ms(5000);
-  for (;;) {
-    Status status = mesh.check_peers();
-    if (!status.ok() || deadline.passed()) return status;
-    std::this_thread::yield();
-  }
 }
 
 TEST(PeerDeath, IsSeenAtOnceAndNamed) {
@@ -102,41 +92,57 @@ TEST(PeerDeath, IsNotHiddenByAChildThatInheritedTheSockets) {
   EXPECT_THAT(received.message(), HasSubstr("is gone: its process ended"));
 }
 
-TEST(PeerDeath, EndsAGatherThatWaitsForTheDead) {
+// Two ranks of this process and, between them, one of another, which can be killed.
+struct ThreeRanks {
+  std::unique_ptr<Child> rank1;
+  std::unique_ptr<Bootstrap> rank0;
+  std::unique_ptr<Bootstrap> rank2;
+};
+
+ThreeRanks join_three() {
   const std::string rendezvous = "unix://" + unique_name();
-  Child child([&] {
-    const Joined joined = join_as(rendezvous, {.rank = 2, .size = 3, .job_key = "", .name = "", .version = 0});
+  const auto join = [&](Rank rank) {
+    return join_as(rendezvous, {.rank = rank, .size = 3, .job_key = "", .name = "", .version = 0});
+  };
+  ThreeRanks ranks;
+  ranks.rank1 = std::make_unique<Child>([&] {
+    const Joined joined = join(1);
     sleep_until_killed();
   });
-  const auto statuses = run_ranks(2, [&](Rank rank) -> Status {
-    const Joined joined = join_as(rendezvous, {.rank = rank, .size = 3, .job_key = "", .name = "", .version = 0});
-    RETURN_IF_ERROR(joined.status);
-    if (rank == 0) child.end(SIGKILL);
-    return joined.mesh->all_gather(as_bytes("x"), soon()).status();
+  auto joined = run_ranks(2, [&](Rank thread) { return join(thread * 2); });
+  EXPECT_TRUE(joined[0].status.ok() && joined[1].status.ok()) << joined[0].status.message() << joined[1].status.message();
+  ranks.rank0 = std::move(joined[0].mesh);
+  ranks.rank2 = std::move(joined[1].mesh);
+  return ranks;
+}
+
+TEST(PeerDeath, EndsAGatherThatWaitsForTheDeadAndNamesItOnEveryRank) {
+  ThreeRanks ranks = join_three();
+  ASSERT_FALSE(HasFailure());
+  const auto statuses = run_ranks(2, [&](Rank thread) {
+    // A rank that fails closes its mesh at once: what the other one reports must still be the death.
+    const std::unique_ptr<Bootstrap> mesh = std::move(thread == 0 ? ranks.rank0 : ranks.rank2);
+    if (thread == 0) ranks.rank1->end(SIGKILL);
+    return mesh->all_gather(as_bytes("x"), soon()).status();
   });
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code(), Code::kRemote);
-    EXPECT_THAT(status.message(), HasSubstr("rank 2 (pid "));
+    EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
   }
 }
 
 TEST(PeerDeath, LeavesTheSurvivorsAMeshOfTheirOwn) {
-  const std::string rendezvous = "unix://" + unique_name();
-  Child child([&] {
-    const Joined joined = join_as(rendezvous, {.rank = 1, .size = 3, .job_key = "", .name = "", .version = 0});
-    sleep_until_killed();
-  });
+  ThreeRanks ranks = join_three();
+  ASSERT_FALSE(HasFailure());
+  ranks.rank1->end(SIGKILL);
   const auto statuses = run_ranks(2, [&](Rank thread) -> Status {
-    const Rank rank = thread * 2;
-    const Joined joined = join_as(rendezvous, {.rank = rank, .size = 3, .job_key = "", .name = "", .version = 0});
-    RETURN_IF_ERROR(joined.status);
-    if (rank == 0) child.end(SIGKILL);
-    EXPECT_EQ(first_fault(*joined.mesh).code(), Code::kRemote);
-    EXPECT_EQ(joined.mesh->gone(), std::vector<Rank>{1});
+    Bootstrap& mesh = thread == 0 ? *ranks.rank0 : *ranks.rank2;
+    EXPECT_EQ(mesh.check_peers().code(), Code::kRemote);
+    EXPECT_EQ(mesh.gone(), std::vector<Rank>{1});
     const std::vector<Rank> survivors = {0, 2};
-    ASSIGN_OR_RETURN(const std::unique_ptr<Bootstrap> shrunk, joined.mesh->derive(survivors, "shrunk", 1, soon()));
-    ASSIGN_OR_RETURN(const auto values, shrunk->all_gather(as_bytes(std::to_string(rank)), soon()));
-    EXPECT_EQ(to_text(values[0]) + to_text(values[1]), "02");
+    ASSIGN_OR_RETURN(const std::unique_ptr<Bootstrap> shrunk, mesh.derive(survivors, "shrunk", 1, soon()));
+    ASSIGN_OR_RETURN(const auto values, shrunk->all_gather(as_bytes(std::to_string(thread)), soon()));
+    EXPECT_EQ(to_text(values[0]) + to_text(values[1]), "01");
     return {};
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.message();
