@@ -84,4 +84,11 @@ Schedule build_schedule(const Algorithm& algorithm, const CollectiveSpec& spec, 
   return link(fusion == Fusion::kFused ? fuse(schedule) : std::move(schedule));
 }
 
+std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec& spec, Fusion fusion) {
+  std::vector<Schedule> schedules;
+  schedules.reserve(static_cast<size_t>(spec.nranks));
+  for (Rank rank = 0; rank < spec.nranks; ++rank) schedules.push_back(build_schedule(algorithm, spec, rank, fusion));
+  return schedules;
+}
+
 }  // namespace gimbal

@@ -38,4 +38,7 @@ enum class Fusion : uint8_t { kNone, kFused };
 // What executors run. The spec must be admitted.
 Schedule build_schedule(const Algorithm& algorithm, const CollectiveSpec& spec, Rank rank, Fusion fusion);
 
+// The schedules of all ranks, for those who look at them together.
+std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec& spec, Fusion fusion);
+
 }  // namespace gimbal

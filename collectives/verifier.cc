@@ -316,10 +316,7 @@ Result<Verification> verify(const CollectiveSpec& spec, std::span<const Schedule
 Result<OrderClass> order_class(const Algorithm& algorithm, Rank nranks) {
   const CollectiveSpec spec = {.collective = algorithm.collective, .nranks = nranks};
   if (std::string why = admits(algorithm, spec); !why.empty()) return Status(Code::kUnsupported, std::move(why));
-  std::vector<Schedule> schedules;
-  schedules.reserve(static_cast<size_t>(nranks));
-  for (Rank rank = 0; rank < nranks; ++rank) schedules.push_back(build_schedule(algorithm, spec, rank, Fusion::kNone));
-  ASSIGN_OR_RETURN(const Verification verification, verify(spec, schedules));
+  ASSIGN_OR_RETURN(const Verification verification, verify(spec, build_all(algorithm, spec, Fusion::kNone)));
   return verification.order;
 }
 

@@ -31,8 +31,7 @@ void build_one_rank(benchmark::State& state, const Algorithm& algorithm, Fusion 
 
 void verify_all_ranks(benchmark::State& state, const Algorithm& algorithm) {
   const CollectiveSpec spec = {.collective = algorithm.collective, .nranks = static_cast<Rank>(state.range(0))};
-  std::vector<Schedule> schedules;
-  for (Rank rank = 0; rank < spec.nranks; ++rank) schedules.push_back(build_schedule(algorithm, spec, rank, Fusion::kNone));
+  const std::vector<Schedule> schedules = build_all(algorithm, spec, Fusion::kNone);
   size_t steps = 0;
   for (auto _ : state) {
     const Result<Verification> verification = verify(spec, schedules);

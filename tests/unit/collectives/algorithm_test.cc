@@ -8,7 +8,6 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/printer.h"
-#include "tests/unit/collectives/all_ranks.h"
 
 namespace gimbal {
 namespace {
@@ -34,7 +33,7 @@ TEST(Registry, TheVFormsUseTheAlgorithmsOfThePlainOnes) {
 }
 
 TEST(Admits, SaysWhatIsWrongAndWhatIsAllowed) {
-  const Algorithm& ring = algorithm_named(Collective::kAllReduce, "ring");
+  const Algorithm& ring = *find_algorithm(Collective::kAllReduce, "ring");
   EXPECT_EQ(admits(ring, {.nranks = 4}), "");
   EXPECT_EQ(admits(ring, {.collective = Collective::kReduce, .nranks = 4}), "ring is a schedule of all_reduce, not of reduce");
   EXPECT_EQ(admits(ring, {.nranks = 0}), "nranks is 0; allowed: at least 1");
@@ -47,12 +46,12 @@ TEST(Admits, SaysWhatIsWrongAndWhatIsAllowed) {
 
 TEST(ChunkSpace, LanesOfABlockAreNeighboursAndRunsOfALaneStayWhole) {
   const CollectiveSpec gather = {.collective = Collective::kAllGather, .nranks = 3, .channels = 2};
-  const Schedule blocks = build_schedule(algorithm_named(Collective::kAllGather, "bruck"), gather, 0, Fusion::kNone);
+  const Schedule blocks = build_schedule(*find_algorithm(Collective::kAllGather, "bruck"), gather, 0, Fusion::kNone);
   EXPECT_EQ(blocks.chunk_count, 6U);
   EXPECT_EQ(blocks.steps[0].chunk, 0U);  // channel 0 of block 0
   EXPECT_EQ(blocks.steps[2].chunk, 2U);  // channel 0 of block 1
   const CollectiveSpec reduce = {.nranks = 4, .channels = 2};
-  const Schedule parts = build_schedule(algorithm_named(Collective::kAllReduce, "halving_doubling"), reduce, 0, Fusion::kNone);
+  const Schedule parts = build_schedule(*find_algorithm(Collective::kAllReduce, "halving_doubling"), reduce, 0, Fusion::kNone);
   EXPECT_EQ(parts.chunk_count, 8U);
   EXPECT_EQ(describe(parts.steps[0]), "send chunks 2..3 input to 1 (raw)");
 }
@@ -71,7 +70,7 @@ TEST(PointToPoint, IsOneMessagePerLane) {
 }
 
 TEST(Printer, ShowsOneStepALine) {
-  const Schedule schedule = build_schedule(algorithm_named(Collective::kAllReduce, "ring"), {.nranks = 3}, 0, Fusion::kNone);
+  const Schedule schedule = build_schedule(*find_algorithm(Collective::kAllReduce, "ring"), {.nranks = 3}, 0, Fusion::kNone);
   EXPECT_EQ(print(schedule),
             "3 chunks, 1 channels, 8 steps\n"
             "channel 0  0: send chunk 2 input to 1 (raw)\n"
@@ -86,7 +85,7 @@ TEST(Printer, ShowsOneStepALine) {
 
 TEST(Printer, ShowsRanksSideBySide) {
   const CollectiveSpec spec = {.collective = Collective::kBroadcast, .nranks = 3};
-  EXPECT_EQ(print_side_by_side(build_all(algorithm_named(Collective::kBroadcast, "chain"), spec, Fusion::kFused)),
+  EXPECT_EQ(print_side_by_side(build_all(*find_algorithm(Collective::kBroadcast, "chain"), spec, Fusion::kFused)),
             "rank 0                                    rank 1                                                        rank 2\n"
             "0: send chunk 0 input to 1 (final)        0: recv_send chunk 0 from 0 (final) -> output, to 2 (final)   "
             "0: recv chunk 0 from 1 (final) -> output\n"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "collectives/verifier.h"
-#include "tests/unit/collectives/all_ranks.h"
 
 namespace gimbal {
 namespace {

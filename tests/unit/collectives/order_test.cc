@@ -5,13 +5,12 @@
 
 #include "collectives/builder.h"
 #include "collectives/verifier.h"
-#include "tests/unit/collectives/all_ranks.h"
 
 namespace gimbal {
 namespace {
 
 OrderClass order_of(Collective collective, const char* name, Rank nranks) {
-  const Result<OrderClass> order = order_class(algorithm_named(collective, name), nranks);
+  const Result<OrderClass> order = order_class(*find_algorithm(collective, name), nranks);
   EXPECT_TRUE(order.ok()) << order.status().message();
   return order.ok() ? *order : OrderClass::kDisagreed;
 }
@@ -46,7 +45,8 @@ TEST(Order, ReduceTreeAddsAlongTheTreeForEveryRoot) {
   for (const Rank n : {2, 5, 8, 13, 33}) {
     for (Rank root = 0; root < n; ++root) {
       const CollectiveSpec spec = {.collective = Collective::kReduce, .nranks = n, .root = root};
-      const Result<Verification> verification = verify(spec, build_all(algorithm_named(Collective::kReduce, "tree"), spec));
+      const Result<Verification> verification =
+          verify(spec, build_all(*find_algorithm(Collective::kReduce, "tree"), spec, Fusion::kNone));
       ASSERT_TRUE(verification.ok()) << verification.status().message();
       EXPECT_EQ(verification->order, OrderClass::kTree) << n << " ranks, root " << root;
     }
@@ -88,7 +88,7 @@ TEST(Order, RanksThatAddInTheirOwnOrderDisagree) {
                                });
                              },
                              ""};
-  const Result<Verification> verification = verify(spec, build_all(selfish, spec));
+  const Result<Verification> verification = verify(spec, build_all(selfish, spec, Fusion::kNone));
   ASSERT_TRUE(verification.ok()) << verification.status().message();
   EXPECT_EQ(verification->order, OrderClass::kDisagreed);
 }

@@ -9,7 +9,6 @@
 #include "collectives/accesses.h"
 #include "collectives/builder.h"
 #include "collectives/verifier.h"
-#include "tests/unit/collectives/all_ranks.h"
 
 namespace gimbal {
 namespace {
@@ -25,7 +24,7 @@ std::vector<Op> ops(const Schedule& schedule) {
 }
 
 TEST(Fuse, MakesOneStepOfEveryHopOfARingAndNeedsNoScratch) {
-  const Schedule schedule = build_schedule(algorithm_named(Collective::kAllReduce, "ring"), kSpec, 0, Fusion::kFused);
+  const Schedule schedule = build_schedule(*find_algorithm(Collective::kAllReduce, "ring"), kSpec, 0, Fusion::kFused);
   EXPECT_THAT(ops(schedule), ElementsAre(Op::kSend, Op::kRecvReduceSend, Op::kRecvReduceSend, Op::kRecvReduceSend,
                                          Op::kRecvSend, Op::kRecvSend, Op::kRecv));
   EXPECT_EQ(schedule.steps[1].dst, BufferId::kNone);
@@ -147,7 +146,7 @@ TEST(Link, OneAfterOrdersAllConflictsOfEveryAlgorithm) {
 }
 
 TEST(Link, TheConflictsAreThereWithoutIt) {
-  const Schedule schedule = algorithm_named(Collective::kAllReduce, "ring").build(kSpec, 0);
+  const Schedule schedule = find_algorithm(Collective::kAllReduce, "ring")->build(kSpec, 0);
   EXPECT_GT(count_unordered_conflicts(schedule.steps), 0U);
 }
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/collectives/all_ranks.h"
-
 namespace gimbal {
 namespace {
 
@@ -19,7 +17,7 @@ SimulationInput uniform() {
 Simulation run(Collective collective, const char* name, Rank nranks, Fusion fusion, const SimulationInput& input,
                uint32_t pieces = 1) {
   const CollectiveSpec spec = {.collective = collective, .nranks = nranks, .pieces = pieces};
-  Result<Simulation> simulation = simulate(algorithm_named(collective, name), spec, fusion, input);
+  Result<Simulation> simulation = simulate(*find_algorithm(collective, name), spec, fusion, input);
   EXPECT_TRUE(simulation.ok()) << simulation.status().message();
   return simulation.ok() ? *simulation : Simulation();
 }
@@ -74,7 +72,7 @@ TEST(Simulator, AFusedChainForwardsWhileItReceives) {
 TEST(Simulator, ChannelsShareALink) {
   CollectiveSpec spec = {.collective = Collective::kBroadcast, .nranks = 2, .channels = 2};
   const Result<Simulation> simulation =
-      simulate(algorithm_named(Collective::kBroadcast, "chain"), spec, Fusion::kNone, uniform());
+      simulate(*find_algorithm(Collective::kBroadcast, "chain"), spec, Fusion::kNone, uniform());
   ASSERT_TRUE(simulation.ok());
   EXPECT_NEAR(simulation->time_us, kHop + kWire, 1e-9);  // two chunks at half the bandwidth each
 }
@@ -91,7 +89,7 @@ TEST(Simulator, DoubleTreeInPiecesOvertakesTheRingWhenLatencyCounts) {
 TEST(Simulator, RefusesWhatTheAlgorithmDoesNotAdmit) {
   const CollectiveSpec spec = {.collective = Collective::kBroadcast, .nranks = 4, .root = 4};
   const Result<Simulation> simulation =
-      simulate(algorithm_named(Collective::kBroadcast, "chain"), spec, Fusion::kNone, uniform());
+      simulate(*find_algorithm(Collective::kBroadcast, "chain"), spec, Fusion::kNone, uniform());
   EXPECT_EQ(simulation.status().code(), Code::kUnsupported);
   EXPECT_EQ(simulation.status().message(), "root is 4; allowed: 0 to 3");
 }

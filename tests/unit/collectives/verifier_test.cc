@@ -11,7 +11,6 @@
 #include "collectives/builder.h"
 #include "collectives/passes.h"
 #include "collectives/schedule_check.h"
-#include "tests/unit/collectives/all_ranks.h"
 
 namespace gimbal {
 namespace {
@@ -25,7 +24,7 @@ class DamagedRing : public ::testing::Test {
  protected:
   static constexpr CollectiveSpec kSpec = {.nranks = 4};
 
-  DamagedRing() : schedules_(build_all(algorithm_named(Collective::kAllReduce, "ring"), kSpec)) {}
+  DamagedRing() : schedules_(build_all(*find_algorithm(Collective::kAllReduce, "ring"), kSpec, Fusion::kNone)) {}
 
   std::vector<Step>& steps(Rank rank) { return schedules_[static_cast<size_t>(rank)].steps; }
   // The first step of rank 1 with this operation.
@@ -220,7 +219,7 @@ TEST(Verifier, ScratchMustBeWrittenBeforeItIsRead) {
 
 TEST(Verifier, ARankHasOnlyItsOwnInput) {
   const CollectiveSpec spec = {.collective = Collective::kScatter, .nranks = 2};
-  std::vector<Schedule> schedules = build_all(algorithm_named(Collective::kScatter, "direct"), spec);
+  std::vector<Schedule> schedules = build_all(*find_algorithm(Collective::kScatter, "direct"), spec, Fusion::kNone);
   schedules[1].steps.clear();
   ScheduleBuilder builder(spec, 2);
   builder.copy(unit(1), BufferId::kInput, BufferId::kOutput);

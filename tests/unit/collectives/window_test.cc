@@ -7,7 +7,6 @@
 
 #include "collectives/passes.h"
 #include "collectives/verifier.h"
-#include "tests/unit/collectives/all_ranks.h"
 
 namespace gimbal {
 namespace {
@@ -19,7 +18,7 @@ std::string error_of(const Algorithm& algorithm, const CollectiveSpec& spec, Fus
 }
 
 TEST(Window, AFusedRingWhoseRunsFillTheWindowBlocksForGood) {
-  const Algorithm& ring = algorithm_named(Collective::kAllReduce, "ring");
+  const Algorithm& ring = *find_algorithm(Collective::kAllReduce, "ring");
   const CollectiveSpec spec = {.nranks = 4};
   EXPECT_THAT(error_of(ring, spec, Fusion::kFused, {.slot_depth = 3, .slices = 3}), HasSubstr("deadlock"));
   EXPECT_EQ(error_of(ring, spec, Fusion::kFused, {.slot_depth = 4, .slices = 3}), "");
@@ -27,7 +26,7 @@ TEST(Window, AFusedRingWhoseRunsFillTheWindowBlocksForGood) {
 }
 
 TEST(Window, AFusedDoubleTreeInPiecesNeedsTwoRuns) {
-  const Algorithm& tree = algorithm_named(Collective::kAllReduce, "double_tree");
+  const Algorithm& tree = *find_algorithm(Collective::kAllReduce, "double_tree");
   const CollectiveSpec spec = {.nranks = 6, .pieces = 4};
   EXPECT_THAT(error_of(tree, spec, Fusion::kFused, {.slot_depth = 4, .slices = 3}), HasSubstr("deadlock"));
   EXPECT_EQ(error_of(tree, spec, Fusion::kFused, {.slot_depth = 7, .slices = 3}), "");
