@@ -14,13 +14,13 @@ Status too_many(const char* what) { return {Code::kNoMemory, std::string("too ma
 
 // Never destroyed: handles may be used by static destructors of the program.
 CommunicatorTable& communicators() {
-  static auto* const table = new CommunicatorTable();
-  return *table;
+  static auto* const kTable = new CommunicatorTable();
+  return *kTable;
 }
 
 RequestTable& requests() {
-  static auto* const table = new RequestTable();
-  return *table;
+  static auto* const kTable = new RequestTable();
+  return *kTable;
 }
 
 Status not_a_communicator(gimbal_comm_t comm) {
