@@ -67,7 +67,7 @@ Status check_forced(Collective collective, const std::string& name, const Settin
 Status Choice::configure(const Settings& settings, Rank size) {
   forced_chunk_bytes_ = settings.chunk_bytes.value_or(0);
   stage_slot_bytes_ = std::max(stage_slot_bytes_, forced_chunk_bytes_);
-  cache_share_bytes_ = last_level_cache_bytes() / static_cast<size_t>(size);
+  cache_bytes_ = last_level_cache_bytes();
   // A bare name ("ring") stands for every collective that has it; at least one must.
   std::map<std::string, int> found;
   for (const auto& [collective, name] : settings.algorithms) {
@@ -107,19 +107,31 @@ std::string_view Choice::algorithm(const Call& call) const {
   return serves_directly(call.collective) ? kDirectAlgorithm : default_schedule(call.collective);
 }
 
+bool Choice::wants_calibration(Rank size, bool oversubscribed) const {
+  return size == 2 && !oversubscribed && forced_chunk_bytes_ == 0 && !forced_to_schedule(Collective::kAllReduce);
+}
+
 StagedChoice Choice::staged(const Call& call, Rank size) const {
   StagedChoice choice;
-  choice.two_shot = call.collective == Collective::kAllReduce && size > 2 && call.bytes() > kTwoShotBytes;
-  choice.chunk_bytes = forced_chunk_bytes_ != 0 ? forced_chunk_bytes_ : size == 2 ? kPairChunkBytes : stage_slot_bytes_;
-  const bool exceeds_cache = call.bytes() > cache_share_bytes_;
+  if (call.collective == Collective::kAllReduce) {
+    const bool pair_in_two_shots = measured_.staged_two_shot && call.bytes() > kPairChunkBytes;
+    choice.two_shot = size > 2 ? call.bytes() > kTwoShotBytes : pair_in_two_shots;
+  }
+  const bool pair_in_one_shot = size == 2 && !choice.two_shot;
+  choice.chunk_bytes = pair_in_one_shot ? kPairChunkBytes : stage_slot_bytes_;
+  if (forced_chunk_bytes_ != 0) choice.chunk_bytes = forced_chunk_bytes_;
+  // Each rank reads its own input and writes its own output.
+  const bool exceeds_cache = call.bytes() > cache_bytes_ / static_cast<size_t>(size);
   choice.output_store = exceeds_cache ? StoreMode::kStreaming : StoreMode::kCached;
   return choice;
 }
 
 DirectChoice Choice::direct(const Call& call, Rank size) const {
   DirectChoice choice;
-  choice.two_shot = size > 2 || call.bytes() > (size_t{128} << 10);
-  choice.store = call.bytes() > cache_share_bytes_ ? StoreMode::kStreaming : StoreMode::kCached;
+  // All inputs and all outputs pass through every cache.
+  const bool exceeds_cache = call.bytes() > cache_bytes_ / 2 / static_cast<size_t>(size);
+  choice.two_shot = size > 2 || exceeds_cache || measured_.direct_two_shot;
+  choice.store = exceeds_cache ? StoreMode::kStreaming : StoreMode::kCached;
   return choice;
 }
 

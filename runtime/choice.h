@@ -22,11 +22,19 @@ namespace gimbal {
 // The node-direct native algorithms (SmallExchange, StagedExchange, DirectExchange), under one name for the user.
 inline constexpr std::string_view kDirectAlgorithm = "direct";
 
+// What calibrate() finds out.
+struct MeasuredChoice {
+  bool staged_two_shot = false;
+  bool direct_two_shot = true;
+};
+
 class Choice {
  public:
   // Checks the forced names: UNSUPPORTED says which names a collective has, and why a schedule cannot be deterministic.
   Status configure(const Settings& settings, Rank size);
-  void set_oversubscribed(bool oversubscribed) { oversubscribed_ = oversubscribed; }
+  // Measuring pays where both ways of a pair of ranks are near each other: two ranks with a CPU each, nothing forced.
+  [[nodiscard]] bool wants_calibration(Rank size, bool oversubscribed) const;
+  void set_measured(const MeasuredChoice& measured) { measured_ = measured; }
 
   // Whether the call is one small exchange: few bytes, or none at all.
   [[nodiscard]] bool is_small(const Call& call) const;
@@ -46,8 +54,8 @@ class Choice {
   std::map<Collective, std::string> forced_;
   size_t forced_chunk_bytes_ = 0;  // 0: chosen by size
   size_t stage_slot_bytes_ = size_t{256} << 10;
-  size_t cache_share_bytes_ = 0;  // this rank's share of the last-level cache
-  bool oversubscribed_ = false;
+  size_t cache_bytes_ = 0;  // the last level
+  MeasuredChoice measured_;
 };
 
 }  // namespace gimbal

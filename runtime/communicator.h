@@ -80,6 +80,13 @@ class Communicator {
 
   StartedOperations& started();
 
+  // For calibrate().
+  void choose(const MeasuredChoice& measured) { choice_.set_measured(measured); }
+  // As if no operation had run yet; on all ranks, and before any of them runs the next one.
+  void forget_operations();
+  // Collective: rank 0's value, on all ranks.
+  Result<MeasuredChoice> adopt_first_rank(const MeasuredChoice& mine);
+
   // For those that run operations (this class, StartedOperations, groups).
 
   // Takes the next place in the order of collectives.
@@ -133,6 +140,7 @@ class Communicator {
   Choice choice_;
   WaitPolicy policy_ = {};
   WaitPolicy background_policy_ = {};
+  bool oversubscribed_ = false;
   FlightRecorder recorder_;
   WaitStatistics waits_;
   uint32_t sequence_ = 0;

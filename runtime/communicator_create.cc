@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/environment.h"
 #include "base/process_registry.h"
+#include "runtime/calibration.h"
 #include "runtime/communicator.h"
 #include "runtime/scheduled_operations.h"
 #include "runtime/started_operations.h"
@@ -105,7 +106,29 @@ Result<std::shared_ptr<Communicator>> Communicator::connect(std::shared_ptr<Comm
   communicator->bootstrap_ = std::move(bootstrap);
   RETURN_IF_ERROR(communicator->agree_on_settings(deadline));
   RETURN_IF_ERROR(communicator->map_node(deadline));
+  if (communicator->choice_.wants_calibration(communicator->size(), communicator->oversubscribed_)) {
+    ASSIGN_OR_RETURN(const MeasuredChoice measured, calibrate(*communicator));
+    communicator->choose(measured);
+  }
   return communicator;
+}
+
+void Communicator::forget_operations() {
+  for (Announcement& entry : memory_->control(rank()).board) entry.word.store(0, std::memory_order_relaxed);
+  sequence_ = 0;
+  recorder_.clear();
+  waits_.clear();
+  operations_.store(0, std::memory_order_relaxed);
+  bytes_.store(0, std::memory_order_relaxed);
+}
+
+Result<MeasuredChoice> Communicator::adopt_first_rank(const MeasuredChoice& mine) {
+  const std::array<uint8_t, 2> packed = {mine.staged_two_shot, mine.direct_two_shot};
+  ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(packed), Deadline::after_ms(settings_.timeout_ms)));
+  std::array<uint8_t, 2> first = {};
+  if (values[0].size() != sizeof(first)) return Status(Code::kMismatch, "rank 0 runs another build of Gimbal");
+  std::memcpy(first.data(), values[0].data(), sizeof(first));
+  return MeasuredChoice{first[0] != 0, first[1] != 0};
 }
 
 Status Communicator::agree_on_settings(Deadline deadline) {
@@ -141,7 +164,7 @@ Status Communicator::agree_on_settings(Deadline deadline) {
   if (settings_.spin_ns) policy_.spin_ns = *settings_.spin_ns;
   // A progress thread shares the CPUs with the computing threads: it is one more runner per rank.
   background_policy_ = choose_wait_policy(2 * size(), cpus);
-  choice_.set_oversubscribed(size() > cpus);
+  oversubscribed_ = size() > cpus;
   log_.info(std::to_string(size()) + " ranks on " + std::to_string(cpus) + " usable CPUs");
   return {};
 }

@@ -40,6 +40,11 @@ class FlightRecorder {
     entry.end.store(ticks(), std::memory_order_relaxed);
   }
 
+  void clear() {
+    for (Entry& entry : entries_) entry.number.store(0, std::memory_order_relaxed);
+    next_.store(0, std::memory_order_relaxed);
+  }
+
   // One JSON object: communicator, rank, size, and the operations, oldest first. SYSTEM with the path when it cannot be
   // written.
   Status write_json(const std::string& path, const std::string& communicator, Rank rank, Rank size, const Status& status) const;

@@ -34,6 +34,14 @@ class WaitStatistics {
     late.ticks.fetch_add(waited_ticks, std::memory_order_relaxed);
   }
 
+  void clear() {
+    for (Late& late : late_) {
+      late.times.store(0, std::memory_order_relaxed);
+      late.ticks.store(0, std::memory_order_relaxed);
+    }
+    total_ticks_.store(0, std::memory_order_relaxed);
+  }
+
   struct Latest {
     Rank rank = -1;
     uint64_t mean_ns = 0;
