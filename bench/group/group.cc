@@ -1,0 +1,91 @@
+// What grouping is worth: 100 all-reduces of 1 KiB in one group against one of 100 KiB, interleaved. The goal is a ratio of at
+// most 3.
+//
+//   bench_group [RANKS]      (2)
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/parse.h"
+#include "tools/gimbal_bench/collectives.h"
+#include "tools/gimbal_bench/measure.h"
+#include "tools/gimbal_bench/rank.h"
+#include "tools/support/self_job.h"
+
+namespace gimbal::bench {
+namespace {
+
+constexpr size_t kParts = 100;
+constexpr size_t kPartFloats = 256;  // 1 KiB
+constexpr size_t kRounds = 500;
+
+Status all_reduce(const BenchRank& rank, size_t first, size_t floats) {
+  const size_t offset = first * sizeof(float);
+  return to_status(gimbal_all_reduce(rank.first() + offset, rank.second() + offset, floats, GIMBAL_FLOAT32, GIMBAL_SUM,
+                                     rank.comm(), nullptr),
+                   "all_reduce");
+}
+
+Status one_group(const BenchRank& rank) {
+  RETURN_IF_ERROR(to_status(gimbal_group_start(), "group_start"));
+  for (size_t part = 0; part < kParts; ++part) RETURN_IF_ERROR(all_reduce(rank, part * kPartFloats, kPartFloats));
+  return to_status(gimbal_group_end(), "group_end");
+}
+
+template <typename Function>
+Status time_one(const BenchRank& rank, std::vector<double>& times_us, const Function& function) {
+  RETURN_IF_ERROR(rank.barrier());
+  const int64_t begin_ns = monotonic_ns();
+  RETURN_IF_ERROR(function());
+  times_us.push_back(static_cast<double>(monotonic_ns() - begin_ns) / 1e3);
+  return {};
+}
+
+Status measure() {
+  Options options;
+  options.max_bytes = kParts * kPartFloats * sizeof(float);
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRank> rank, BenchRank::create(options, {}));
+  std::vector<double> grouped_us;
+  std::vector<double> single_us;
+  for (size_t round = 0; round < kRounds; ++round) {
+    RETURN_IF_ERROR(time_one(*rank, grouped_us, [&] { return one_group(*rank); }));
+    RETURN_IF_ERROR(time_one(*rank, single_us, [&] { return all_reduce(*rank, 0, kParts * kPartFloats); }));
+  }
+  const double grouped = summarize(std::move(grouped_us)).p50_us;
+  const double single = summarize(std::move(single_us)).p50_us;
+  ASSIGN_OR_RETURN(const std::vector<double> all, rank->gather({grouped, single}));
+  if (rank->rank() != 0) return {};
+  double slowest_grouped = 0;
+  double slowest_single = 0;
+  for (size_t i = 0; i < all.size(); i += 2) {
+    slowest_grouped = std::max(slowest_grouped, all[i]);
+    slowest_single = std::max(slowest_single, all[i + 1]);
+  }
+  std::printf("%d ranks, median of %zu rounds, slowest rank\n", rank->ranks(), kRounds);
+  std::printf("%zu x 1 KiB in a group  %9.2f us\n", kParts, slowest_grouped);
+  std::printf("1 x %zu KiB             %9.2f us\n", kParts, slowest_single);
+  std::printf("ratio                   %9.2f (goal: at most 3)\n", slowest_grouped / slowest_single);
+  return {};
+}
+
+int run(int argc, char** argv) {
+  Status status;
+  if (is_started_as_rank()) {
+    status = measure();
+  } else {
+    const Result<int64_t> ranks = parse_integer(argc > 1 ? argv[1] : "2", 1, 1024);
+    const Result<int> job =
+        ranks.ok() ? run_self_as_ranks("bench_group", static_cast<Rank>(*ranks), argc, argv) : ranks.status();
+    if (job.ok()) return *job;
+    status = job.status();
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bench_group: %s\n", status.message().c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace gimbal::bench
+
+int main(int argc, char** argv) { return gimbal::bench::run(argc, argv); }
