@@ -163,7 +163,7 @@ Status Communicator::look_around(const Operation& operation, const Signature& si
   }
   if (now >= clock.next_peer_check_ns) {
     clock.next_peer_check_ns = now + kPeerCheckNs;
-    if (Status status = check_peers(operation); !status.ok()) return fail(status, &signature);
+    if (Status status = check_peers(operation, clock); !status.ok()) return fail(status, &signature);
   }
   const int64_t waited_ms = (now - clock.started_ns) / 1'000'000;
   if (waited_ms >= settings_.timeout_ms) {
@@ -177,16 +177,20 @@ Status Communicator::look_around(const Operation& operation, const Signature& si
   return {};
 }
 
-Status Communicator::check_peers(const Operation& operation) {
+Status Communicator::check_peers(const Operation& operation, WaitClock& clock) {
   if (bootstrap_->check_peers().ok()) return {};
   for (const Rank peer : bootstrap_->gone()) {
     if (memory_->control(peer).departed.load(std::memory_order_acquire) == 0) {
       return {Code::kRemote, describe_rank(peer) + " is gone: its process ended"};
     }
-    // It left in good order, and what it had to say is in shared memory; only who still needs it has lost.
-    if (operation.waiting_for() == peer) {
+    // It left in good order, and what it had to say is in shared memory; only who still needs it has lost. It may have said it
+    // between the operation's last look and its leaving, so another look comes first; a move there begins a new clock.
+    if (operation.waiting_for() != peer) continue;
+    if (clock.departed == peer) {
       return {Code::kRemote, describe_rank(peer) + " has left: it destroyed its communicator or ended"};
     }
+    clock.departed = peer;
+    clock.next_peer_check_ns = 0;
   }
   return {};
 }

@@ -121,7 +121,7 @@ class Communicator {
   Status run_collective(const Call& call);
   Status run_message(const Call& call);
   Status run_now(const Call& call, const Signature& signature);
-  Status check_peers(const Operation& operation);
+  Status check_peers(const Operation& operation, WaitClock& clock);
   [[nodiscard]] Status deadline_passed(const Operation& operation, const Signature& signature, double waited_s) const;
   [[nodiscard]] std::string describe_rank(Rank rank) const;
   [[nodiscard]] std::string describe_late(const Operation& operation, const Signature& signature) const;

@@ -13,12 +13,13 @@
 
 namespace gimbal {
 
-// The times of one wait.
+// The times of one wait, and what was seen in it.
 struct WaitClock {
   int64_t started_ns = 0;  // 0: no clock read yet
   int64_t next_peer_check_ns = 0;
   bool warned = false;
   bool announced = false;
+  Rank departed = -1;  // the rank waited for, which had left when the peers were looked at last
 };
 
 class WaitStatistics {
