@@ -59,7 +59,7 @@ void ring_one(ParkingLot& lot, Doorbell& doorbell) {
 WaitPolicy choose_wait_policy(int ranks_on_node, double usable_cpus) {
   constexpr int64_t kParkSliceNs = 50'000'000;
   // A wait that outlasts a few wake-ups (20-30 us each) may as well sleep; a shorter one must not.
-  if (ranks_on_node <= usable_cpus) return {.spin_ns = 30'000, .yield_ns = 200'000, .park_slice_ns = kParkSliceNs};
+  if (ranks_on_node <= usable_cpus) return {.spin_ns = 10'000, .yield_ns = 200'000, .park_slice_ns = kParkSliceNs};
   // Whoever spins holds the CPU that the peer needs: yield at once, for the time that all ranks need to take a few turns each.
   return {.spin_ns = 0, .yield_ns = 20'000 + 10'000 * static_cast<int64_t>(ranks_on_node), .park_slice_ns = kParkSliceNs};
 }
@@ -84,6 +84,7 @@ Waiter::Pause Waiter::pause() {
     for (int i = 0; i < 16; ++i) relax();
     return Pause::kSpun;
   }
+  only_spun_ = false;
   if (waited < policy_.spin_ns + policy_.yield_ns) {
     sched_yield();
     return Pause::kYielded;

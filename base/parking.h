@@ -44,6 +44,40 @@ struct WaitPolicy {
 // ranks_on_node against the CPUs that those ranks may use (affinity and cgroup quota).
 WaitPolicy choose_wait_policy(int ranks_on_node, double usable_cpus);
 
+// Corrects a policy by what waits really take: when spinning was in vain time after time (somebody else holds the CPU that the
+// peer needs, or the peer is late as a habit), waits yield at once; every kProbe-th one still spins, to notice when times are
+// better. Measured beside 15 busy processes on 2 CPUs, 8-byte all-reduce of 2 ranks: always spinning 30 us 123 us, 5 us 31 us,
+// never 6 us; on idle CPUs spinning takes 0.14 us and yielding 0.28 us. Not thread safe.
+class AdaptiveWaitPolicy {
+ public:
+  static constexpr uint32_t kProbe = 32;
+
+  AdaptiveWaitPolicy() = default;
+  explicit AdaptiveWaitPolicy(const WaitPolicy& patient) : patient_(patient), impatient_(patient) { impatient_.spin_ns = 0; }
+
+  // For the next wait; valid as long as this object.
+  const WaitPolicy& next() {
+    if (vain_ < kTolerated) return patient_;
+    return ++waits_ % kProbe == 0 ? patient_ : impatient_;
+  }
+  // A wait under `used` ended, while it was still spinning or later.
+  void ended(const WaitPolicy& used, bool while_spinning) {
+    if (&used != &patient_ || patient_.spin_ns == 0) return;
+    if (while_spinning) {
+      vain_ = vain_ > 0 ? vain_ - 1 : 0;
+    } else if (vain_ < kTolerated + 1) {
+      ++vain_;
+    }
+  }
+
+ private:
+  static constexpr uint32_t kTolerated = 3;
+  WaitPolicy patient_ = {};
+  WaitPolicy impatient_ = {};
+  uint32_t vain_ = 0;
+  uint32_t waits_ = 0;
+};
+
 // One wait of one thread. Not thread safe.
 class Waiter {
  public:
@@ -62,7 +96,10 @@ class Waiter {
     disarm();
     pauses_ = 0;
     started_ns_ = 0;
+    only_spun_ = true;
   }
+  // Whether it has neither yielded nor slept since its beginning or the last reset.
+  [[nodiscard]] bool only_spun() const { return only_spun_; }
 
  private:
   void arm();
@@ -75,6 +112,7 @@ class Waiter {
   uint32_t pauses_ = 0;
   uint32_t bell_ = 0;
   bool armed_ = false;
+  bool only_spun_ = true;
 };
 
 }  // namespace gimbal

@@ -125,7 +125,8 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
     if (*progress == Progress::kDone) return {};
   }
   const uint64_t began = ticks();
-  Waiter waiter(policy_, memory_->lot(), doorbell());
+  const WaitPolicy& policy = adaptive_policy_.next();
+  Waiter waiter(policy, memory_->lot(), doorbell());
   WaitClock clock;
   uint64_t moves = operation.moves();
   while (true) {
@@ -135,12 +136,14 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
     if (memory_->faulted()) return adopt_fault();
     if (operation.moves() != moves) {
       moves = operation.moves();
+      adaptive_policy_.ended(policy, waiter.only_spun());
       waiter.reset();
       clock = {};
       continue;
     }
     if (waiter.pause() >= Waiter::Pause::kArmed) RETURN_IF_ERROR(look_around(operation, signature, clock));
   }
+  adaptive_policy_.ended(policy, waiter.only_spun());
   waits_.add(operation.waiting_for(), ticks() - began);
   return {};
 }

@@ -139,6 +139,7 @@ class Communicator {
   std::map<void*, size_t> registered_;  // by gimbal_register
   Choice choice_;
   WaitPolicy policy_ = {};
+  AdaptiveWaitPolicy adaptive_policy_;  // of blocking calls
   WaitPolicy background_policy_ = {};
   bool oversubscribed_ = false;
   FlightRecorder recorder_;

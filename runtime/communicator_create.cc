@@ -162,6 +162,7 @@ Status Communicator::agree_on_settings(Deadline deadline) {
   const double cpus = std::min(static_cast<double>(CPU_COUNT(&usable)), quota);
   policy_ = choose_wait_policy(size(), cpus);
   if (settings_.spin_ns) policy_.spin_ns = *settings_.spin_ns;
+  adaptive_policy_ = AdaptiveWaitPolicy(policy_);
   // A progress thread shares the CPUs with the computing threads: it is one more runner per rank.
   background_policy_ = choose_wait_policy(2 * size(), cpus);
   oversubscribed_ = size() > cpus;
