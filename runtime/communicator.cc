@@ -32,7 +32,11 @@ std::string seconds(double value) {
 }  // namespace
 
 Communicator::Communicator(Settings settings, Log log)
-    : settings_(std::move(settings)), log_(std::move(log)), allocations_(settings_.rank), waits_(settings_.size) {}
+    : settings_(std::move(settings)),
+      log_(std::move(log)),
+      allocations_(settings_.rank),
+      spreader_(settings_.rank),
+      waits_(settings_.size) {}
 
 Communicator::~Communicator() { close(); }
 
@@ -141,7 +145,10 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
       clock = {};
       continue;
     }
-    if (waiter.pause() >= Waiter::Pause::kArmed) RETURN_IF_ERROR(look_around(operation, signature, clock));
+    const bool spun_so_far = waiter.only_spun();
+    const Waiter::Pause pause = waiter.pause();
+    if (spun_so_far && !waiter.only_spun() && !oversubscribed_) spreader_.step_aside(*memory_);
+    if (pause >= Waiter::Pause::kArmed) RETURN_IF_ERROR(look_around(operation, signature, clock));
   }
   adaptive_policy_.ended(policy, waiter.only_spun());
   waits_.add(operation.waiting_for(), ticks() - began);

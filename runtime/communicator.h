@@ -24,6 +24,7 @@
 #include "runtime/allocations.h"
 #include "runtime/call.h"
 #include "runtime/choice.h"
+#include "runtime/cpu_spreader.h"
 #include "runtime/flight_recorder.h"
 #include "runtime/fork_guard.h"
 #include "runtime/node_context.h"
@@ -142,6 +143,7 @@ class Communicator {
   AdaptiveWaitPolicy adaptive_policy_;  // of blocking calls
   WaitPolicy background_policy_ = {};
   bool oversubscribed_ = false;
+  CpuSpreader spreader_;
   FlightRecorder recorder_;
   WaitStatistics waits_;
   uint32_t sequence_ = 0;

@@ -60,6 +60,7 @@ struct RankControl {
   alignas(64) std::atomic<uint32_t> reduced;   // chunk epochs whose own slice this rank has reduced
   alignas(64) std::atomic<uint32_t> finished;  // zero-copy operations that this rank has finished with its peers' memory
   alignas(64) std::atomic<uint32_t> departed;  // 1: this rank destroyed its communicator in good order
+  std::atomic<uint32_t> cpu;                   // 1 + the CPU on which this rank waited last; 0: unknown
   Announcement board[kBoardEntries];
 };
 
