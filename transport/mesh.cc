@@ -174,9 +174,12 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
     std::erase_if(waiting, is_done);
     if (waiting.empty()) return {};
     for (const Rank rank : waiting) {
-      if (at(rank).connection.closed()) return report_gone(choose_culprit(rank, involved));
+      const bool closed = at(rank).connection.closed();
       // A process may have sent what is awaited just before it ended: it is read once more.
-      if (ended_before && has_ended(rank)) return report_gone(rank);
+      if (!closed && !(ended_before && has_ended(rank))) continue;
+      Status gone = report_gone(choose_culprit(rank, involved));
+      let_others_see_the_cause();
+      return gone;
     }
     if (deadline.passed()) {
       const std::string peer = describe(plan_.roster.records[static_cast<size_t>(waiting.front())]);

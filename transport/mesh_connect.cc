@@ -1,8 +1,8 @@
 #include "transport/mesh_connect.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,9 +15,19 @@
 namespace gimbal {
 namespace {
 
+constexpr int kLookForDeadMs = 100;
+
 std::string inode_of(const char* path) {
   struct stat status = {};
   return stat(path, &status) == 0 ? std::to_string(status.st_ino) : "?";
+}
+
+// True of a process that nobody has waited for yet, too: it is dead, though its number still exists.
+bool has_ended(pid_t pid) {
+  const FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) return errno == ESRCH;
+  pollfd entry = {.fd = process.get(), .events = POLLIN, .revents = 0};
+  return poll(&entry, 1, 0) > 0;
 }
 
 // Joins one rank to its mesh: connects to lower ranks, accepts higher ones, and never waits for one of them alone.
@@ -33,15 +43,22 @@ class MeshConnector {
   }
 
   Result<std::vector<FileDescriptor>> run(Deadline deadline) {
+    const Status status = connect_all(deadline);
+    if (status.ok()) return std::move(sockets_);
+    if (status.code() == Code::kRemote) let_others_see_the_cause();
+    return status;
+  }
+
+ private:
+  Status connect_all(Deadline deadline) {
     while (missing_ > 0) {
       RETURN_IF_ERROR(start_connections());
       RETURN_IF_ERROR(wait_and_step(deadline));
       if (missing_ > 0 && deadline.passed()) return timeout();
     }
-    return std::move(sockets_);
+    return {};
   }
 
- private:
   // A connection that this rank began; without a socket while the peer's queue of connections is full.
   struct Outgoing {
     Rank to;
@@ -97,7 +114,6 @@ class MeshConnector {
     for (const FileDescriptor& socket : sockets_) polled.push_back({.fd = socket.get(), .events = POLLRDHUP, .revents = 0});
 
     constexpr int kRetryMs = 1;
-    constexpr int kLookForDeadMs = 100;
     const int count = poll(polled.data(), polled.size(), std::min(retry ? kRetryMs : kLookForDeadMs, deadline.remaining_ms()));
     if (count == 0 && !retry) return look_for_dead();
     if (count <= 0) return {};
@@ -168,17 +184,24 @@ class MeshConnector {
   }
 
   // Ranks that have not connected yet leave no sign on a socket when they die; their process ids do, where they are common.
-  Status look_for_dead() {
+  std::optional<Rank> find_dead() const {
     for (Rank rank = 0; rank < plan_.size(); ++rank) {
-      if (rank == plan_.rank || socket_of(rank).valid() || record(rank).node != record(plan_.rank).node) continue;
-      if (kill(static_cast<pid_t>(record(rank).pid), 0) != 0 && errno == ESRCH) return lost(rank);
+      if (record(rank).node == record(plan_.rank).node && has_ended(static_cast<pid_t>(record(rank).pid))) return rank;
     }
-    return {};
+    return std::nullopt;
   }
 
-  Status lost(Rank rank) const {
-    return {Code::kRemote, describe(record(rank)) + " is gone: it closed its control connection while \"" + plan_.name +
-                               "\" was being connected"};
+  Status look_for_dead() const {
+    const std::optional<Rank> dead = find_dead();
+    return dead ? lost(*dead) : Status();
+  }
+
+  // A rank that fails closes its connections, so a death is followed by closes: the one whose process ended is the cause.
+  Status lost(Rank closed) const {
+    const std::optional<Rank> dead = find_dead();
+    return {Code::kRemote, describe(record(dead.value_or(closed))) +
+                               " is gone: " + (dead ? "its process ended" : "it closed its control connection") + " while \"" +
+                               plan_.name + "\" was being connected"};
   }
 
   Status unreachable(Rank rank, int error_number) const {
@@ -209,6 +232,8 @@ class MeshConnector {
 };
 
 }  // namespace
+
+void let_others_see_the_cause() { poll(nullptr, 0, 2 * kLookForDeadMs); }
 
 std::string describe(const JoinRecord& record) {
   return "rank " + std::to_string(record.rank) + " (pid " + std::to_string(record.pid) + " on host " + record.host + ")";

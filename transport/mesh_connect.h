@@ -32,6 +32,11 @@ struct ControlListener {
 };
 Result<ControlListener> open_control_listener();
 
+// A rank that fails closes its connections, and often its process ends: who looks later would take it for the cause. So a rank
+// that found a peer gone while the mesh or the node's memory was being set up waits, before it says so, until the others have
+// looked too.
+void let_others_see_the_cause();
+
 // One socket per rank, this rank's own invalid. Strangers that reach the listener are dropped.
 Result<std::vector<FileDescriptor>> connect_mesh(const MeshPlan& plan, int listener, Deadline deadline);
 

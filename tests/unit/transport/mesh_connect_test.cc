@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit/transport/rank_threads.h"
 #include "transport/socket.h"
@@ -95,6 +97,23 @@ TEST(MeshConnect, NamesARankThatEndedBeforeItWasReached) {
   const Status status = connect_mesh(plan_of(listeners, 1, ""), listeners.sockets[1].get(), soon()).status();
   EXPECT_EQ(status.code(), Code::kRemote);
   EXPECT_THAT(status.message(), HasSubstr("is gone: it closed its control connection while \"world\" was being connected"));
+}
+
+// Its socket is still open here, as a child's copy would be, and nobody has waited for it yet.
+TEST(MeshConnect, NamesADeadRankThatNeverConnects) {
+  Listeners listeners = open_listeners(2);
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  siginfo_t ended = {};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(dead), &ended, WEXITED | WNOWAIT), 0);
+  listeners.roster.records[1].pid = dead;
+
+  const Status status = connect_mesh(plan_of(listeners, 0, ""), listeners.sockets[0].get(), soon()).status();
+  waitpid(dead, nullptr, 0);
+
+  EXPECT_EQ(status.code(), Code::kRemote);
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid " + std::to_string(dead)));
+  EXPECT_THAT(status.message(), HasSubstr("is gone: its process ended while \"world\" was being connected"));
 }
 
 }  // namespace
