@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <ctime>
 
@@ -42,15 +43,12 @@ void ring_armed(Doorbell& doorbell) {
 }  // namespace
 
 void ring(ParkingLot& lot, std::span<Doorbell> doorbells) {
-  // Orders the change that the caller published before the loads below; pairs with the one in Waiter::arm.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (lot.sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
     return;
   for (Doorbell& doorbell : doorbells) ring_armed(doorbell);
 }
 
 void ring_one(ParkingLot& lot, Doorbell& doorbell) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (lot.sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
     return;
   ring_armed(doorbell);
@@ -73,7 +71,8 @@ Waiter::Pause Waiter::pause() {
     return Pause::kSpun;
   }
   if (armed_) {
-    futex_wait(mine_.bell, bell_, policy_.park_slice_ns);
+    futex_wait(mine_.bell, bell_, slept_ ? policy_.park_slice_ns : std::min(kFirstSleepNs, policy_.park_slice_ns));
+    slept_ = true;
     bell_ = mine_.bell.load(std::memory_order_acquire);
     return Pause::kSlept;
   }
@@ -97,8 +96,8 @@ void Waiter::arm() {
   bell_ = mine_.bell.load(std::memory_order_relaxed);
   mine_.parked.fetch_add(1, std::memory_order_seq_cst);
   lot_.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ring()
   armed_ = true;
+  slept_ = false;
 }
 
 void Waiter::disarm() {

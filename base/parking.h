@@ -1,12 +1,14 @@
 // How a rank waits: spin, yield, then sleep on a futex, each bounded; and how a peer wakes it.
 //
 // Every rank of a node has one Doorbell in shared memory. A rank that found nothing to do calls Waiter::pause(); a rank that
-// changed something that peers may wait for calls ring(). The cost for the one who rings while nobody sleeps is a fence and one
-// load of a line that hardly ever changes.
+// changed something that peers may wait for calls ring(). The cost for the one who rings while nobody sleeps is one load of a
+// line that hardly ever changes.
 //
 // Invariants: parked counts the waiters between arming and disarming; ParkingLot::sleepers is their number over all doorbells.
-// A change is published before ring(); a waiter looks again after arming. Thus either the waiter sees the change or the ringer
-// sees the waiter (Dekker; both sides are sequentially consistent).
+// A change is published before ring(); a waiter looks again after arming. ring() has no fence between the two, which would wait
+// for the change to reach the peers' caches (100 ns of a 140 ns operation): a ringer whose change is still on its way may thus
+// miss a waiter that arms in the same moment. The first sleep after arming is therefore short (kFirstSleepNs): such a waiter
+// looks again within it. Later sleeps cannot be missed: the waiter has been armed for long.
 //
 // Measured on a virtual machine of 2 cores, kernel 6.18: a sched_yield hands over in about 1 us, a futex sleep and wake costs
 // 20-30 us.
@@ -81,6 +83,8 @@ class AdaptiveWaitPolicy {
 // One wait of one thread. Not thread safe.
 class Waiter {
  public:
+  static constexpr int64_t kFirstSleepNs = 1'000'000;
+
   enum class Pause : uint8_t { kSpun, kYielded, kArmed, kSlept };
 
   Waiter(const WaitPolicy& policy, ParkingLot& lot, Doorbell& mine) : policy_(policy), lot_(lot), mine_(mine) {}
@@ -112,6 +116,7 @@ class Waiter {
   uint32_t pauses_ = 0;
   uint32_t bell_ = 0;
   bool armed_ = false;
+  bool slept_ = false;  // since it was armed
   bool only_spun_ = true;
 };
 

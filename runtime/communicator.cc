@@ -297,14 +297,9 @@ Status Communicator::dump(const std::string& path) const {
   return recorder_.write_json(path, name(), rank(), size(), current);
 }
 
-void Communicator::count_operation(size_t bytes) {
-  operations_.fetch_add(1, std::memory_order_relaxed);
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
-}
-
 void Communicator::read_stats(gimbal_stats_t& stats) const {
-  stats.operations = operations_.load(std::memory_order_relaxed);
-  stats.bytes = bytes_.load(std::memory_order_relaxed);
+  stats.operations = own_count_.operations() + background_count_.operations();
+  stats.bytes = own_count_.bytes() + background_count_.bytes();
   stats.wait_ns = waits_.total_ns();
   const WaitStatistics::Latest latest = waits_.latest();
   stats.last_arrived_rank = latest.rank;

@@ -107,7 +107,9 @@ class Communicator {
   [[nodiscard]] const WaitPolicy& wait_policy() const { return policy_; }
   [[nodiscard]] const WaitPolicy& background_policy() const { return background_policy_; }
   FlightRecorder& recorder() { return recorder_; }
-  void count_operation(size_t bytes);
+  // By the caller's thread, and by whoever drives started operations: each has counters that only it writes.
+  void count_operation(size_t bytes) { own_count_.add(bytes); }
+  void count_background_operation(size_t bytes) { background_count_.add(bytes); }
 
  private:
   Communicator(Settings settings, Log log);
@@ -148,8 +150,8 @@ class Communicator {
   WaitStatistics waits_;
   uint32_t sequence_ = 0;
   uint64_t children_ = 0;  // meshes derived from this one
-  std::atomic<uint64_t> operations_{0};
-  std::atomic<uint64_t> bytes_{0};
+  OperationCount own_count_;
+  OperationCount background_count_;
 
   mutable std::mutex status_mutex_;
   Status status_;                    // guarded by status_mutex_

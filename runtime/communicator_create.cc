@@ -118,8 +118,7 @@ void Communicator::forget_operations() {
   sequence_ = 0;
   recorder_.clear();
   waits_.clear();
-  operations_.store(0, std::memory_order_relaxed);
-  bytes_.store(0, std::memory_order_relaxed);
+  own_count_.clear();
 }
 
 Result<MeasuredChoice> Communicator::adopt_first_rank(const MeasuredChoice& mine) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace gimbal {
@@ -18,6 +19,34 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+std::vector<const FlightRecorder::Entry*> FlightRecorder::recent() const {
+  std::vector<const Entry*> found;
+  for (const Ring& ring : rings_) {
+    for (const Entry& entry : ring.entries) {
+      if (entry.number.load(std::memory_order_relaxed) != 0) found.push_back(&entry);
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Entry* a, const Entry* b) {
+    return a->begin.load(std::memory_order_relaxed) < b->begin.load(std::memory_order_relaxed);
+  });
+  return found;
+}
+
+void FlightRecorder::write_entry(std::ostream& out, const Entry& entry, double ns_per_tick) const {
+  const uint64_t kind_and_root = entry.kind_and_root.load(std::memory_order_relaxed);
+  const Signature signature = {entry.sequence.load(std::memory_order_relaxed), entry.count.load(std::memory_order_relaxed),
+                               static_cast<uint32_t>(kind_and_root >> 32), static_cast<int32_t>(kind_and_root & 0xffffffffU)};
+  out << "{\"sequence\": " << signature.sequence << ", \"operation\": " << quoted(describe(signature))
+      << ", \"begin_ns\": " << scale_.to_ns(entry.begin.load(std::memory_order_relaxed), ns_per_tick);
+  const uint64_t end = entry.end.load(std::memory_order_relaxed);
+  if (end == 0) {
+    out << ", \"state\": \"under way\"}";
+    return;
+  }
+  out << ", \"end_ns\": " << scale_.to_ns(end, ns_per_tick)
+      << ", \"state\": " << quoted(code_name(static_cast<int>(entry.code.load(std::memory_order_relaxed)))) << "}";
+}
+
 Status FlightRecorder::write_json(const std::string& path, const std::string& communicator, Rank rank, Rank size,
                                   const Status& status) const {
   std::ofstream file(path, std::ios::trunc);
@@ -26,24 +55,11 @@ Status FlightRecorder::write_json(const std::string& path, const std::string& co
        << ", \"size\": " << size << ", \"pid\": " << getpid()
        << ", \"status\": " << quoted(code_name(static_cast<int>(status.code()))) << ", \"error\": " << quoted(status.message())
        << ", \"operations\": [";
-  const uint64_t next = next_.load(std::memory_order_relaxed);
-  const char* separator = "\n";
-  for (uint64_t number = next > kEntries ? next - kEntries : 0; number < next; ++number) {
-    const Entry& entry = entries_[number % kEntries];
-    if (entry.number.load(std::memory_order_relaxed) != number + 1) continue;
-    const uint64_t kind_and_root = entry.kind_and_root.load(std::memory_order_relaxed);
-    const Signature signature = {entry.sequence.load(std::memory_order_relaxed), entry.count.load(std::memory_order_relaxed),
-                                 static_cast<uint32_t>(kind_and_root >> 32), static_cast<int32_t>(kind_and_root & 0xffffffffU)};
-    const uint64_t end = entry.end.load(std::memory_order_relaxed);
-    file << separator << "  {\"sequence\": " << signature.sequence << ", \"operation\": " << quoted(describe(signature))
-         << ", \"begin_ns\": " << scale_.to_ns(entry.begin.load(std::memory_order_relaxed), ns_per_tick);
-    if (end == 0) {
-      file << ", \"state\": \"under way\"}";
-    } else {
-      file << ", \"end_ns\": " << scale_.to_ns(end, ns_per_tick)
-           << ", \"state\": " << quoted(code_name(static_cast<int>(entry.code.load(std::memory_order_relaxed)))) << "}";
-    }
-    separator = ",\n";
+  const char* separator = "\n  ";
+  for (const Entry* entry : recent()) {
+    file << separator;
+    write_entry(file, *entry, ns_per_tick);
+    separator = ",\n  ";
   }
   file << "\n]}\n";
   file.close();

@@ -1,14 +1,15 @@
 // The recent operations of one rank: what, when, how it ended. Always on.
 //
-// Thread safety: begin and end by the threads that run operations (the caller and the progress thread may both); write_json
-// from any thread. Entries are atomics because a dump may look while they change; an entry in change may show a mixture, never
-// rubbish.
+// Thread safety: each Writer is one thread; write_json from any thread, clear while nobody writes. Entries are atomics because
+// a dump may look while they change; an entry in change may show a mixture, never rubbish.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/ticks.h"
@@ -21,10 +22,14 @@ class FlightRecorder {
  public:
   static constexpr size_t kEntries = 256;
 
-  // Returns the entry's number for end().
-  uint64_t begin(const Signature& signature) {
-    const uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
-    Entry& entry = entries_[number % kEntries];
+  enum class Writer : uint8_t { kCaller, kBackground };
+
+  // Returns what end() needs.
+  uint64_t begin(const Signature& signature, Writer writer = Writer::kCaller) {
+    Ring& ring = rings_[static_cast<size_t>(writer)];
+    const uint64_t number = ring.next.load(std::memory_order_relaxed);
+    ring.next.store(number + 1, std::memory_order_relaxed);
+    Entry& entry = ring.entries[number % kEntries];
     entry.end.store(0, std::memory_order_relaxed);
     entry.number.store(number + 1, std::memory_order_relaxed);
     entry.sequence.store(signature.sequence, std::memory_order_relaxed);
@@ -32,17 +37,18 @@ class FlightRecorder {
     entry.kind_and_root.store(static_cast<uint64_t>(signature.kind) << 32 | static_cast<uint32_t>(signature.root),
                               std::memory_order_relaxed);
     entry.begin.store(ticks(), std::memory_order_relaxed);
-    return number;
+    return number * kWriters + static_cast<uint64_t>(writer);
   }
-  void end(uint64_t number, Code code) {
-    Entry& entry = entries_[number % kEntries];
+  void end(uint64_t record, Code code) {
+    Entry& entry = rings_[record % kWriters].entries[record / kWriters % kEntries];
     entry.code.store(static_cast<uint32_t>(code), std::memory_order_relaxed);
     entry.end.store(ticks(), std::memory_order_relaxed);
   }
-
   void clear() {
-    for (Entry& entry : entries_) entry.number.store(0, std::memory_order_relaxed);
-    next_.store(0, std::memory_order_relaxed);
+    for (Ring& ring : rings_) {
+      for (Entry& entry : ring.entries) entry.number.store(0, std::memory_order_relaxed);
+      ring.next.store(0, std::memory_order_relaxed);
+    }
   }
 
   // One JSON object: communicator, rank, size, and the operations, oldest first. SYSTEM with the path when it cannot be
@@ -60,9 +66,17 @@ class FlightRecorder {
     std::atomic<uint32_t> code{0};
   };
 
+  static constexpr size_t kWriters = 2;
+  struct Ring {
+    std::atomic<uint64_t> next{0};
+    std::array<Entry, kEntries> entries;
+  };
+  // By the time of their beginning.
+  [[nodiscard]] std::vector<const Entry*> recent() const;
+  void write_entry(std::ostream& out, const Entry& entry, double ns_per_tick) const;
+
   TickScale scale_;
-  std::atomic<uint64_t> next_{0};
-  std::array<Entry, kEntries> entries_;
+  std::array<Ring, kWriters> rings_;
 };
 
 }  // namespace gimbal

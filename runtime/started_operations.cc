@@ -153,7 +153,7 @@ void StartedOperations::step_messages(bool& moved) {
 bool StartedOperations::advance(Request& request, bool& moved) {
   if (request.operation_ == nullptr) {
     request.begun_ = true;
-    request.record_ = communicator_.recorder().begin(request.signature_);
+    request.record_ = communicator_.recorder().begin(request.signature_, FlightRecorder::Writer::kBackground);
     Result<std::unique_ptr<Operation>> operation = communicator_.make_operation(request.call_.get(), request.signature_);
     if (!operation.ok()) {
       complete(request, communicator_.fail(operation.status(), &request.signature_));
@@ -169,7 +169,7 @@ bool StartedOperations::advance(Request& request, bool& moved) {
   }
   if (*progress == Progress::kDone) {
     moved = true;
-    communicator_.count_operation(request.call_.get().bytes());
+    communicator_.count_background_operation(request.call_.get().bytes());
     complete(request, Status());
     return true;
   }

@@ -13,6 +13,25 @@
 
 namespace gimbal {
 
+// Operations completed and their bytes. Written by one thread, read by any.
+class OperationCount {
+ public:
+  void add(size_t bytes) {
+    operations_.store(operations() + 1, std::memory_order_relaxed);
+    bytes_.store(this->bytes() + bytes, std::memory_order_relaxed);
+  }
+  void clear() {
+    operations_.store(0, std::memory_order_relaxed);
+    bytes_.store(0, std::memory_order_relaxed);
+  }
+  [[nodiscard]] uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> operations_{0};
+  std::atomic<uint64_t> bytes_{0};
+};
+
 // The times of one wait, and what was seen in it.
 struct WaitClock {
   int64_t started_ns = 0;  // 0: no clock read yet

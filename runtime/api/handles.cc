@@ -41,11 +41,6 @@ Result<gimbal_request_t> make_handle(std::shared_ptr<Communicator> communicator,
   return reinterpret_cast<gimbal_request_t>(handle);
 }
 
-std::unique_ptr<ThreadGroup>& thread_group() {
-  thread_local std::unique_ptr<ThreadGroup> group;
-  return group;
-}
-
 void set_last_error(const Status& status) { last_error_text() = status.message(); }
 const char* last_error() { return last_error_text().c_str(); }
 

@@ -39,7 +39,8 @@ struct ThreadGroup {
   int depth = 0;
   Group group;
 };
-std::unique_ptr<ThreadGroup>& thread_group();
+// A plain pointer, so that looking at it costs no initialization check; owned by whoever ends the group.
+inline constinit thread_local ThreadGroup* thread_group = nullptr;
 
 void set_last_error(const Status& status);
 const char* last_error();

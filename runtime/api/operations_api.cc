@@ -48,7 +48,7 @@ Status check(Arguments& arguments, const Communicator& communicator) {
 Status record_in_group(const Arguments& arguments, gimbal::Group::Started started) {
   std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(arguments.comm));
   if (communicator == nullptr) return api::not_a_communicator(arguments.comm);
-  api::thread_group()->group.add(std::move(communicator), arguments.call, std::move(started));
+  api::thread_group->group.add(std::move(communicator), arguments.call, std::move(started));
   return {};
 }
 
@@ -57,7 +57,7 @@ Status run_checked(Arguments& arguments) {
   if (communicator == nullptr) return api::not_a_communicator(arguments.comm);
   RETURN_IF_ERROR(communicator->check_usable());
   RETURN_IF_ERROR(check(arguments, *communicator));
-  if (api::thread_group() != nullptr) [[unlikely]]
+  if (api::thread_group != nullptr) [[unlikely]]
     return record_in_group(arguments, nullptr);
   return communicator->run(arguments.call);
 }
@@ -73,7 +73,7 @@ Status start_checked(Arguments& arguments, gimbal_request_t* request) {
   if (communicator == nullptr) return api::not_a_communicator(arguments.comm);
   RETURN_IF_ERROR(communicator->check_usable());
   RETURN_IF_ERROR(check(arguments, *communicator));
-  if (api::thread_group() != nullptr) {
+  if (api::thread_group != nullptr) {
     return record_in_group(arguments, [communicator, request](std::shared_ptr<Request> started) -> Status {
       ASSIGN_OR_RETURN(*request, api::make_handle(communicator, std::move(started)));
       return {};

@@ -1,4 +1,7 @@
 // Entry points of requests and groups.
+#include <memory>
+#include <utility>
+
 #include "runtime/api/handles.h"
 
 namespace api = gimbal::api;
@@ -57,19 +60,18 @@ gimbal_status_t gimbal_test(gimbal_request_t* request, int* done) {
 
 gimbal_status_t gimbal_group_start(void) {
   return api::enter([]() -> Status {
-    std::unique_ptr<api::ThreadGroup>& group = api::thread_group();
-    if (group == nullptr) group = std::make_unique<api::ThreadGroup>();
-    ++group->depth;
+    if (api::thread_group == nullptr) api::thread_group = new api::ThreadGroup();
+    ++api::thread_group->depth;
     return {};
   });
 }
 
 gimbal_status_t gimbal_group_end(void) {
   return api::enter([]() -> Status {
-    std::unique_ptr<api::ThreadGroup>& group = api::thread_group();
-    if (group == nullptr) return {Code::kInvalidUsage, "gimbal_group_end without gimbal_group_start on this thread"};
-    if (--group->depth > 0) return {};
-    const std::unique_ptr<api::ThreadGroup> ended = std::move(group);
+    if (api::thread_group == nullptr)
+      return {Code::kInvalidUsage, "gimbal_group_end without gimbal_group_start on this thread"};
+    if (--api::thread_group->depth > 0) return {};
+    const std::unique_ptr<api::ThreadGroup> ended(std::exchange(api::thread_group, nullptr));
     return ended->group.launch();
   });
 }
