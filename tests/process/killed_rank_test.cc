@@ -59,7 +59,7 @@ gimbal_config_t patient_config(const RankContext& context) {
   return config;
 }
 
-class KilledRank : public RanksTest, public testing::WithParamInterface<int32_t> {
+class KilledRank : public ProcessRanksTest, public testing::WithParamInterface<int32_t> {
  protected:
   // Kills rank GetParam() while all ranks do `work`.
   static void kill_one_during(const std::string& name, const std::string& algorithm, const Work& work) {

@@ -32,4 +32,16 @@ class RanksTest : public testing::Test {
   Resources before_;
 };
 
+// Cases about processes: killed, forked, short of something, in namespaces of their own. They say nothing that a sanitizer
+// could see better, and their memory and times are not a sanitizer's.
+class ProcessRanksTest : public RanksTest {
+ protected:
+  void SetUp() override {
+    RanksTest::SetUp();
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "processes are tested without sanitizers";
+#endif
+  }
+};
+
 }  // namespace gimbal::test
