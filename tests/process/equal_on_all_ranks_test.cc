@@ -13,11 +13,7 @@ namespace {
 
 constexpr int32_t kRankCounts[] = {3, 4, 5, 7, 8};
 constexpr size_t kCount = 10007;
-#ifdef __SANITIZE_THREAD__
-constexpr size_t kRepetitions = 5;
-#else
-constexpr size_t kRepetitions = 50;
-#endif
+constexpr size_t kRepetitions = kSanitized ? 5 : 50;
 
 class Sum : public ScenarioTest {};
 

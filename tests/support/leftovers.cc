@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <thread>
 
 #include "base/deadline.h"
 
@@ -21,10 +22,13 @@ namespace fs = std::filesystem;
 // A joined thread leaves /proc a moment after its join.
 constexpr int64_t kThreadExitMs = 2'000;
 
+// ThreadSanitizer adds a thread of its own to the program with the first one: it is to be there before the first snapshot.
+//
 // A child that was orphaned by a rank becomes a child of this process and is found by waitpid(). A private /dev/shm needs
 // CAP_SYS_ADMIN; without it the shared one is compared, which other programs may change.
 void isolate_once() {
   static const bool kDone = [] {
+    std::thread([] {}).join();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
       mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, nullptr);
