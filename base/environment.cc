@@ -31,7 +31,8 @@ constexpr EnvironmentVariable kTable[] = {
      "Where the ranks of a job meet."},
     {"GIMBAL_SIZE", "1 to 100000", "from the launcher", "Number of ranks; before WORLD_SIZE and every launcher's variable."},
     {"GIMBAL_SLOT_BYTES", "1K to 16M", "32K", "Bytes of one slot of a shared-memory endpoint."},
-    {"GIMBAL_SPIN", "duration", "from ranks per allowed CPU", "How long a wait spins before it yields."},
+    {"GIMBAL_SPIN", "duration", "10us, 0 with more ranks than CPUs",
+     "How long a wait spins before it yields (docs/decisions/0003)."},
     {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
     {"GIMBAL_TRANSPORT", "auto, shm", "auto", "Forces a transport; an impossible one is an error that says why."},
     {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},
@@ -125,7 +126,8 @@ std::string environment_document() {
       "# Environment variables\n\n"
       "Printed by `gimbal-run --environment`; the table is in base/environment.cc. Sizes take K, M, G (binary); durations "
       "take\n"
-      "ms, s, m, h (seconds without). A value that is not accepted is an error that names the variable; a GIMBAL_* name that "
+      "us, ms, s, m, h (seconds without). A value that is not accepted is an error that names the variable; a GIMBAL_* name "
+      "that "
       "is\n"
       "not in this table is warned about.\n\n"
       "| variable | values | default | meaning |\n|---|---|---|---|\n";

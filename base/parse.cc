@@ -57,24 +57,31 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   return static_cast<uint64_t>(bytes);
 }
 
-Result<int64_t> parse_duration_ms(std::string_view text) {
-  constexpr std::string_view kAllowed = "a duration: a number with an optional ms, s, m or h (seconds without)";
-  ASSIGN_OR_RETURN(Quantity quantity, parse_quantity(text, kAllowed));
+Result<int64_t> parse_duration_ns(std::string_view text) {
+  constexpr std::string_view kAllowed = "a duration: a number with an optional us, ms, s, m or h (seconds without)";
+  ASSIGN_OR_RETURN(const Quantity quantity, parse_quantity(text, kAllowed));
   const Status bad(Code::kInvalidArgument, "\"" + std::string(text) + "\" is not " + std::string(kAllowed));
-  long double factor = 1000;
-  if (quantity.unit == "ms") {
-    factor = 1;
+  long double factor = 1e9L;
+  if (quantity.unit == "us") {
+    factor = 1e3L;
+  } else if (quantity.unit == "ms") {
+    factor = 1e6L;
   } else if (quantity.unit == "m" || quantity.unit == "min") {
-    factor = 60'000;
+    factor = 60e9L;
   } else if (quantity.unit == "h") {
-    factor = 3'600'000;
+    factor = 3600e9L;
   } else if (!quantity.unit.empty() && quantity.unit != "s") {
     return bad;
   }
-  const long double milliseconds = quantity.value * factor;
-  constexpr long double kTenYearsMs = 315'360'000'000.0L;
-  if (milliseconds > kTenYearsMs) return bad;
-  return static_cast<int64_t>(std::llround(milliseconds));
+  const long double nanoseconds = quantity.value * factor;
+  constexpr long double kTenYearsNs = 315'360'000e9L;
+  if (nanoseconds > kTenYearsNs) return bad;
+  return static_cast<int64_t>(std::llround(nanoseconds));
+}
+
+Result<int64_t> parse_duration_ms(std::string_view text) {
+  ASSIGN_OR_RETURN(const int64_t nanoseconds, parse_duration_ns(text));
+  return (nanoseconds + 500'000) / 1'000'000;
 }
 
 Result<int64_t> parse_integer(std::string_view text, int64_t minimum, int64_t maximum) {

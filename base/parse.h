@@ -13,7 +13,9 @@ namespace gimbal {
 // 1572864. Rejects signs, rubbish and what does not fit in 63 bits.
 Result<uint64_t> parse_bytes(std::string_view text);
 
-// Milliseconds: digits with an optional fraction and a unit: ms, s, m, h. Without a unit: seconds. "600s", "1.5m", "250ms".
+// A duration: digits with an optional fraction and a unit: us, ms, s, m, h. Without a unit: seconds. "600s", "1.5m", "10us".
+Result<int64_t> parse_duration_ns(std::string_view text);
+// The same, rounded to milliseconds.
 Result<int64_t> parse_duration_ms(std::string_view text);
 
 // A whole number in [minimum, maximum].

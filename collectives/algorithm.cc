@@ -33,8 +33,8 @@ constexpr std::array kAlgorithms = {
     Algorithm{"tree", Collective::kReduce, tree_reduce, "the left-complete tree, with the root on its path: log2 n hops"},
     Algorithm{"chain", Collective::kReduce, chain_reduce, "from rank to rank, pipelined over pieces: fewest bytes per rank"},
     Algorithm{"all_pairs", Collective::kAllToAll, all_pairs_all_to_all, "every rank sends to all, next rank first: one hop"},
-    Algorithm{"direct", Collective::kGather, direct_gather, "every rank sends its block to the root"},
-    Algorithm{"direct", Collective::kScatter, direct_scatter, "the root sends every rank its block"},
+    Algorithm{"linear", Collective::kGather, linear_gather, "every rank sends its block to the root"},
+    Algorithm{"linear", Collective::kScatter, linear_scatter, "the root sends every rank its block"},
 };
 
 }  // namespace

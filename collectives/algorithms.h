@@ -32,8 +32,8 @@ Schedule tree_reduce(const CollectiveSpec& spec, Rank rank);
 Schedule chain_broadcast(const CollectiveSpec& spec, Rank rank);
 Schedule chain_reduce(const CollectiveSpec& spec, Rank rank);
 // direct.cc
-Schedule direct_gather(const CollectiveSpec& spec, Rank rank);
-Schedule direct_scatter(const CollectiveSpec& spec, Rank rank);
+Schedule linear_gather(const CollectiveSpec& spec, Rank rank);
+Schedule linear_scatter(const CollectiveSpec& spec, Rank rank);
 
 // point_to_point.cc: one message per lane, linked. The peers' specs must agree in channels and pieces.
 Schedule send_to(Rank peer, const CollectiveSpec& spec);

@@ -84,9 +84,10 @@ Status resolve_times(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(settings.warn_after_ms, environment_duration_ms("GIMBAL_WARN_AFTER", settings.warn_after_ms));
   if (config.timeout_ms > 0) settings.timeout_ms = config.timeout_ms;
   if (config.connect_timeout_ms > 0) settings.connect_timeout_ms = config.connect_timeout_ms;
-  if (read_environment("GIMBAL_SPIN")) {
-    ASSIGN_OR_RETURN(const int64_t spin_ms, environment_duration_ms("GIMBAL_SPIN", 0));
-    settings.spin_ns = spin_ms * 1'000'000;
+  if (const auto text = read_environment("GIMBAL_SPIN")) {
+    const Result<int64_t> spin = parse_duration_ns(*text);
+    if (!spin.ok()) return invalid("GIMBAL_SPIN: " + spin.status().message());
+    settings.spin_ns = *spin;
   }
   return {};
 }

@@ -219,7 +219,7 @@ TEST(Verifier, ScratchMustBeWrittenBeforeItIsRead) {
 
 TEST(Verifier, ARankHasOnlyItsOwnInput) {
   const CollectiveSpec spec = {.collective = Collective::kScatter, .nranks = 2};
-  std::vector<Schedule> schedules = build_all(*find_algorithm(Collective::kScatter, "direct"), spec, Fusion::kNone);
+  std::vector<Schedule> schedules = build_all(*find_algorithm(Collective::kScatter, "linear"), spec, Fusion::kNone);
   schedules[1].steps.clear();
   ScheduleBuilder builder(spec, 2);
   builder.copy(unit(1), BufferId::kInput, BufferId::kOutput);

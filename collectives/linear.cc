@@ -5,7 +5,7 @@
 namespace gimbal {
 
 // 4 ranks, root 1, block on its way:   2→1: 2   3→1: 3   0→1: 0
-Schedule direct_gather(const CollectiveSpec& spec, Rank rank) {
+Schedule linear_gather(const CollectiveSpec& spec, Rank rank) {
   const Rank n = spec.nranks;
   return build_lanes(spec, static_cast<uint32_t>(n), [&](ScheduleBuilder& builder) {
     if (rank != spec.root) return builder.send(spec.root, unit(rank), BufferId::kInput);
@@ -18,7 +18,7 @@ Schedule direct_gather(const CollectiveSpec& spec, Rank rank) {
 }
 
 // 4 ranks, root 1, block on its way:   1→2: 2   1→3: 3   1→0: 0
-Schedule direct_scatter(const CollectiveSpec& spec, Rank rank) {
+Schedule linear_scatter(const CollectiveSpec& spec, Rank rank) {
   const Rank n = spec.nranks;
   return build_lanes(spec, static_cast<uint32_t>(n), [&](ScheduleBuilder& builder) {
     if (rank != spec.root) return builder.recv(spec.root, unit(rank), Payload::kFinal, BufferId::kOutput);
