@@ -41,10 +41,14 @@ void accumulate_loop(void* partials, const void* operand, size_t count, double) 
   }
 }
 
+// Divisions take longer than stores of any kind.
 template <typename T, typename Sum>
-void round_loop(const void* const* operands, void* out, size_t count, double divisor) {
+void round_loop(const void* const* operands, const Outputs& outputs, size_t count, double divisor) {
   const Sum whole_divisor = static_cast<Sum>(divisor);
-  for (size_t i = 0; i < count; ++i) store_lane(out, i, static_cast<T>(load_lane<Sum>(operands[0], i) / whole_divisor));
+  for (size_t i = 0; i < count; ++i) {
+    store_lane(outputs.first, i, static_cast<T>(load_lane<Sum>(operands[0], i) / whole_divisor));
+  }
+  for (size_t k = 0; k < outputs.others.size(); ++k) std::memcpy(outputs.other(k), outputs.first, count * sizeof(T));
 }
 
 template <typename T, typename Sum, typename Bits>

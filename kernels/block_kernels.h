@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 
 #include "kernels/reduce.h"
 
@@ -15,9 +16,21 @@ namespace gimbal {
 // No loop reads more operands at a time: eight streams are what the prefetchers of common CPUs follow.
 inline constexpr size_t kMaxLoopOperands = 8;
 
-// count elements of 1..8 operands -> out. Elements are divided by the divisor and rounded, partials are not.
-// out may equal an operand exactly.
-using CombineLoop = void (*)(const void* const* operands, void* out, size_t count, double divisor);
+// Where a loop writes: every vector goes from registers to all destinations.
+struct Outputs {
+  void* first;
+  std::span<void* const> others = {};
+  size_t others_offset = 0;  // bytes from the beginning of each of the others to the place that corresponds to first
+  // How many destinations, from the first one on, get non-temporal stores; these begin on a cache line. A loop may write them
+  // through the cache all the same.
+  size_t streamed = 0;
+
+  void* other(size_t index) const { return static_cast<unsigned char*>(others[index]) + others_offset; }
+};
+
+// count elements of 1..8 operands -> outputs. Elements are divided by the divisor and rounded, partials are not.
+// An output may equal an operand exactly.
+using CombineLoop = void (*)(const void* const* operands, const Outputs& outputs, size_t count, double divisor);
 // partials = partials ∘ weight * operand, or partials = weight * operand. The weight is 1 but for floating sums.
 using AccumulateLoop = void (*)(void* partials, const void* operand, size_t count, double weight);
 

@@ -16,8 +16,10 @@
 #define GIMBAL_KERNELS_REDUCE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <array>
 #include <cstring>
 
 #include "kernels/block_kernels.h"
@@ -109,8 +111,8 @@ HWY_INLINE hn::Vec<typename In::D> load_operand(const void* operand, Position po
 enum class Shape { kFold, kTree };
 
 // Operands kFirst..kFirst+kCount-1 combined in the given shape.
-template <class Spec, Shape kShape, size_t kFirst, size_t kCount, class Position>
-HWY_INLINE hn::Vec<typename Elements<Spec>::D> combine(const void* const* operands, Position position) {
+template <class Spec, Shape kShape, size_t kFirst, size_t kCount, class Operands, class Position>
+HWY_INLINE hn::Vec<typename Elements<Spec>::D> combine(const Operands& operands, Position position) {
   if constexpr (kCount == 1) {
     return load_operand<Elements<Spec>>(operands[kFirst], position);
   } else {
@@ -121,10 +123,18 @@ HWY_INLINE hn::Vec<typename Elements<Spec>::D> combine(const void* const* operan
   }
 }
 
+// The pointers by value: a compiler must assume that stores to a destination change pointers in memory, and loads them again.
+template <size_t kCount>
+HWY_INLINE std::array<const void*, kCount> copy_pointers(const void* const* operands) {
+  std::array<const void*, kCount> result;
+  for (size_t i = 0; i < kCount; ++i) result[i] = operands[i];
+  return result;
+}
+
 // The lanes that a loop makes from its operands at a position.
 template <class Spec, Shape kShape, size_t kCount>
 struct CombineElements {
-  const void* const* operands;
+  std::array<const void*, kCount> operands;
   template <class Position>
   HWY_INLINE hn::Vec<typename Elements<Spec>::D> operator()(Position position) const {
     return combine<Spec, kShape, 0, kCount>(operands, position);
@@ -135,7 +145,7 @@ struct CombineElements {
 template <class Spec>
 struct AccumulateEight {
   const void* partials;
-  const void* const* operands;
+  std::array<const void*, kMaxLoopOperands> operands;
   template <size_t kNext = 0, class Position, class V>
   HWY_INLINE V add(V v, Position position) const {
     if constexpr (kNext == kMaxLoopOperands) {
@@ -165,73 +175,98 @@ struct AccumulateOne {
   }
 };
 
+// Vectors that follow each other. Those of a cache line are stored in one go, so that its write-combining buffer fills at once.
+template <class D, class... V>
+HWY_INLINE void store_group(D d, hn::TFromD<D>* to, bool streams, V... vectors) {
+  // Highway streams what is shorter as 16 bytes.
+  if constexpr (hn::MaxLanes(d) * sizeof(hn::TFromD<D>) >= 16) {
+    if (streams) {
+      ((hn::Stream(vectors, d, to), to += hn::Lanes(d)), ...);
+      return;
+    }
+  }
+  ((hn::StoreU(vectors, d, to), to += hn::Lanes(d)), ...);
+}
+
+// Which destinations and which stores is decided group by group: the branches are always predicted and hide behind the loads,
+// and a loop for each combination would multiply the code.
+template <class Out, class... V>
+HWY_INLINE void store_to_all(const Outputs& outputs, size_t at, V... vectors) {
+  using Lane = typename Out::Lane;
+  const typename Out::Memory memory;
+  store_group(memory, static_cast<Lane*>(outputs.first) + at, outputs.streamed > 0, vectors...);
+  for (size_t k = 0; k < outputs.others.size(); ++k) {
+    store_group(memory, static_cast<Lane*>(outputs.other(k)) + at, outputs.streamed > k + 1, vectors...);
+  }
+}
+
 // Runs over the lanes of whole groups of kUnroll vectors and returns their number. The vectors of a group are loaded before the
 // first of them is stored, so that their latencies overlap.
 template <class Out, size_t kUnroll, class Make>
-HWY_INLINE size_t run_unrolled(const Make& make, typename Out::Lane* out, size_t count, bool divides,
+HWY_INLINE size_t run_unrolled(const Make& make, const Outputs& outputs, size_t count, bool divides,
                                hn::Vec<typename Out::D> divisor) {
-  const typename Out::Memory memory;
   const size_t lanes = hn::Lanes(typename Out::D());
   size_t i = 0;
   for (; i + kUnroll * lanes <= count; i += kUnroll * lanes) {
     if constexpr (kUnroll == 4) {
-      const Whole p0{i}, p1{i + lanes}, p2{i + 2 * lanes}, p3{i + 3 * lanes};
-      const auto v0 = make(p0), v1 = make(p1), v2 = make(p2), v3 = make(p3);
-      p0.store(Out::encode(v0, divides, divisor), memory, out);
-      p1.store(Out::encode(v1, divides, divisor), memory, out);
-      p2.store(Out::encode(v2, divides, divisor), memory, out);
-      p3.store(Out::encode(v3, divides, divisor), memory, out);
+      const auto v0 = make(Whole{i}), v1 = make(Whole{i + lanes});
+      const auto v2 = make(Whole{i + 2 * lanes}), v3 = make(Whole{i + 3 * lanes});
+      store_to_all<Out>(outputs, i, Out::encode(v0, divides, divisor), Out::encode(v1, divides, divisor),
+                        Out::encode(v2, divides, divisor), Out::encode(v3, divides, divisor));
     } else {
       static_assert(kUnroll == 2);
-      const Whole p0{i}, p1{i + lanes};
-      const auto v0 = make(p0), v1 = make(p1);
-      p0.store(Out::encode(v0, divides, divisor), memory, out);
-      p1.store(Out::encode(v1, divides, divisor), memory, out);
+      const auto v0 = make(Whole{i}), v1 = make(Whole{i + lanes});
+      store_to_all<Out>(outputs, i, Out::encode(v0, divides, divisor), Out::encode(v1, divides, divisor));
     }
   }
   return i;
 }
 
-// Runs over count lanes.
-template <class Out, size_t kUnroll, class Make>
-HWY_INLINE void run_loop(const Make& make, void* out_bytes, size_t count, double divisor_value) {
-  const typename Out::D d;
+// Computes and stores, through the cache, the lanes at a position.
+template <class Out, class Make, class Position>
+HWY_INLINE void run_once(const Make& make, const Outputs& outputs, Position position, bool divides,
+                         hn::Vec<typename Out::D> divisor) {
+  using Lane = typename Out::Lane;
   const typename Out::Memory memory;
-  auto* out = static_cast<typename Out::Lane*>(out_bytes);
+  const auto v = Out::encode(make(position), divides, divisor);
+  position.store(v, memory, static_cast<Lane*>(outputs.first));
+  for (size_t k = 0; k < outputs.others.size(); ++k) position.store(v, memory, static_cast<Lane*>(outputs.other(k)));
+}
+
+// Runs over count lanes. The outputs by value, for the reason of copy_pointers.
+template <class Out, size_t kUnroll, class Make>
+HWY_INLINE void run_loop(const Make& make, const Outputs outputs, size_t count, double divisor_value) {
+  const typename Out::D d;
   const size_t lanes = hn::Lanes(d);
   const bool divides = divisor_value != 1;
   const auto divisor = hn::Set(d, static_cast<hn::TFromD<typename Out::D>>(divisor_value));
   // Without vectors there is no tail and nothing to unroll: a fifth of the code to compile, most of all under a sanitizer.
   constexpr bool kVectors = hn::MaxLanes(d) > 1;
   size_t i = 0;
-  if constexpr (kVectors) i = run_unrolled<Out, kUnroll>(make, out, count, divides, divisor);
-  for (; i + lanes <= count; i += lanes) {
-    const Whole position{i};
-    position.store(Out::encode(make(position), divides, divisor), memory, out);
-  }
+  if constexpr (kVectors) i = run_unrolled<Out, kUnroll>(make, outputs, count, divides, divisor);
+  for (; i + lanes <= count; i += lanes) run_once<Out>(make, outputs, Whole{i}, divides, divisor);
   if constexpr (kVectors) {
-    if (i == count) return;
-    const Tail position{i, count - i};
-    position.store(Out::encode(make(position), divides, divisor), memory, out);
+    if (i < count) run_once<Out>(make, outputs, Tail{i, count - i}, divides, divisor);
   }
 }
 
 template <class Spec, class Out, Shape kShape, size_t kCount>
-void combine_loop(const void* const* operands, void* out, size_t count, double divisor) {
+void combine_loop(const void* const* operands, const Outputs& outputs, size_t count, double divisor) {
   constexpr size_t kUnroll = kCount <= 4 ? 4 : 2;
-  run_loop<Out, kUnroll>(CombineElements<Spec, kShape, kCount>{operands}, out, count, divisor);
+  run_loop<Out, kUnroll>(CombineElements<Spec, kShape, kCount>{copy_pointers<kCount>(operands)}, outputs, count, divisor);
 }
 
 template <class Spec>
-void accumulate8_loop(const void* const* operands, void* partials, size_t count, double) {
-  run_loop<Partials<Spec>, 2>(AccumulateEight<Spec>{partials, operands}, partials, count, 1);
+void accumulate8_loop(const void* const* operands, const Outputs& partials, size_t count, double) {
+  const AccumulateEight<Spec> make{partials.first, copy_pointers<kMaxLoopOperands>(operands)};
+  run_loop<Partials<Spec>, 2>(make, Outputs{partials.first}, count, 1);
 }
 
 template <class Spec, class In, bool kLoad>
 void accumulate_loop(void* partials, const void* operand, size_t count, double weight) {
   using D = typename In::D;
   const auto scale = hn::Set(D(), static_cast<hn::TFromD<D>>(weight));
-  run_loop<Partials<Spec>, 2>(AccumulateOne<Spec, In, kLoad>{partials, operand, scale}, partials, count, 1);
+  run_loop<Partials<Spec>, 2>(AccumulateOne<Spec, In, kLoad>{partials, operand, scale}, Outputs{partials}, count, 1);
 }
 
 template <class Spec>
@@ -244,8 +279,8 @@ struct LoadPartials {
 };
 
 template <class Spec>
-void round_loop(const void* const* operands, void* out, size_t count, double divisor) {
-  run_loop<Elements<Spec>, 2>(LoadPartials<Spec>{operands[0]}, out, count, divisor);
+void round_loop(const void* const* operands, const Outputs& outputs, size_t count, double divisor) {
+  run_loop<Elements<Spec>, 2>(LoadPartials<Spec>{operands[0]}, outputs, count, divisor);
 }
 
 // Fills the loops over kCount and more operands.

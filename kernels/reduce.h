@@ -39,6 +39,8 @@ struct ReduceArguments {
   size_t count = 0;  // elements
   SumOrder order = SumOrder::kRankOrder;
   StoreMode store = StoreMode::kCached;
+  // So many destinations, the last ones, are stored through the cache in either mode: somebody reads them at once.
+  size_t cached_destinations = 0;
   double divisor = 1;  // applied to elements only: number of ranks for averages, sum of weights for weighted means
 };
 

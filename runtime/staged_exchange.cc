@@ -215,7 +215,8 @@ void StagedExchange::reduce_range(uint32_t index, Range range, size_t stage_elem
   arguments.destinations = {destinations.data(), second_output == nullptr ? size_t{1} : size_t{2}};
   arguments.count = range.size();
   arguments.order = context_.order;
-  arguments.store = second_output == nullptr ? choice_.output_store : StoreMode::kCached;
+  arguments.store = choice_.output_store;
+  arguments.cached_destinations = arguments.destinations.size() - 1;
   arguments.divisor = divisor_;
   reduce_(arguments);
 }

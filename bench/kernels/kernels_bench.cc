@@ -1,7 +1,7 @@
 // Speed of reductions and copies in cache and in memory, beside memcpy in the same run.
 //
-// bytes_per_second counts bytes read and written, as a memory bus would see them without write-allocation: k operands and one
-// result for a reduction, two for a copy.
+// bytes_per_second counts bytes read and written, as a memory bus would see them without write-allocation: k operands and the
+// results for a reduction, two for a copy.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -40,14 +40,17 @@ void set_bytes(benchmark::State& state, size_t bytes) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * static_cast<int64_t>(bytes));
 }
 
+// Arguments: operands, bytes, destinations.
 void reduce(benchmark::State& state, DType dtype, SumOrder order, StoreMode store) {
   const auto operand_count = static_cast<size_t>(state.range(0));
   const auto bytes = static_cast<size_t>(state.range(1));
+  const auto destination_count = static_cast<size_t>(state.range(2));
   std::vector<Buffer> buffers;
-  for (size_t i = 0; i <= operand_count; ++i) buffers.emplace_back(round_to_page(bytes));
+  for (size_t i = 0; i < operand_count + destination_count; ++i) buffers.emplace_back(round_to_page(bytes));
   std::vector<ReduceSource> sources;
   for (size_t i = 0; i < operand_count; ++i) sources.push_back({buffers[i].data(), Form::kElement, 1});
-  const std::vector<void*> destinations = {buffers[operand_count].data()};
+  std::vector<void*> destinations;
+  for (size_t i = 0; i < destination_count; ++i) destinations.push_back(buffers[operand_count + i].data());
   const ReduceFunction function = find_reduce(dtype, ReduceOp::kSum);
   const ReduceArguments arguments{
       .sources = sources, .destinations = destinations, .count = bytes / dtype_size(dtype), .order = order, .store = store};
@@ -55,7 +58,7 @@ void reduce(benchmark::State& state, DType dtype, SumOrder order, StoreMode stor
     function(arguments);
     benchmark::ClobberMemory();
   }
-  set_bytes(state, (operand_count + 1) * bytes);
+  set_bytes(state, (operand_count + destination_count) * bytes);
 }
 
 template <void (*kCopy)(void*, const void*, size_t)>
@@ -83,17 +86,25 @@ const std::vector<int64_t> kSizes = {4 << 10, 256 << 10, 16 << 20};
 BENCHMARK(copy<copy_by_memcpy>)->Name("memcpy")->ArgName("bytes")->ArgsProduct({kSizes});
 BENCHMARK(copy<copy_cached>)->Name("copy/cached")->ArgName("bytes")->ArgsProduct({kSizes});
 BENCHMARK(copy<copy_streaming>)->Name("copy/streaming")->ArgName("bytes")->ArgsProduct({kSizes});
-BENCHMARK_CAPTURE(reduce, float_two_elements, DType::kFloat32, SumOrder::kRankOrder, StoreMode::kCached)->Args({2, 8});
+BENCHMARK_CAPTURE(reduce, float_two_elements, DType::kFloat32, SumOrder::kRankOrder, StoreMode::kCached)->Args({2, 8, 1});
 BENCHMARK_CAPTURE(reduce, float, DType::kFloat32, SumOrder::kRankOrder, StoreMode::kCached)
-    ->ArgsProduct({{2, 4, 8, 16}, kSizes});
+    ->ArgsProduct({{2, 4, 8, 16}, kSizes, {1}});
 BENCHMARK_CAPTURE(reduce, float_streaming, DType::kFloat32, SumOrder::kRankOrder, StoreMode::kStreaming)
-    ->ArgsProduct({{2, 4, 8}, {16 << 20}});
-BENCHMARK_CAPTURE(reduce, float_tree, DType::kFloat32, SumOrder::kTree, StoreMode::kCached)->ArgsProduct({{8, 16}, kSizes});
+    ->ArgsProduct({{2, 4, 8}, {16 << 20}, {1, 2}});
+BENCHMARK_CAPTURE(reduce, bfloat16_streaming, DType::kBfloat16, SumOrder::kRankOrder, StoreMode::kStreaming)
+    ->ArgsProduct({{2, 8}, {16 << 20}, {1}});
+BENCHMARK_CAPTURE(reduce, float_to_all, DType::kFloat32, SumOrder::kRankOrder, StoreMode::kCached)
+    ->ArgsProduct({{2}, kSizes, {2}})
+    ->ArgsProduct({{4}, kSizes, {4}});
+BENCHMARK_CAPTURE(reduce, float_tree, DType::kFloat32, SumOrder::kTree, StoreMode::kCached)
+    ->ArgsProduct({{8, 16}, kSizes, {1}});
 BENCHMARK_CAPTURE(reduce, bfloat16, DType::kBfloat16, SumOrder::kRankOrder, StoreMode::kCached)
-    ->ArgsProduct({{2, 4, 8}, kSizes});
-BENCHMARK_CAPTURE(reduce, half, DType::kFloat16, SumOrder::kRankOrder, StoreMode::kCached)->ArgsProduct({{2, 4, 8}, kSizes});
-BENCHMARK_CAPTURE(reduce, int8, DType::kInt8, SumOrder::kRankOrder, StoreMode::kCached)->ArgsProduct({{2, 4, 8}, kSizes});
-BENCHMARK_CAPTURE(reduce, f8e4m3, DType::kFloat8E4m3, SumOrder::kRankOrder, StoreMode::kCached)->ArgsProduct({{2}, kSizes});
+    ->ArgsProduct({{2, 4, 8}, kSizes, {1}});
+BENCHMARK_CAPTURE(reduce, half, DType::kFloat16, SumOrder::kRankOrder, StoreMode::kCached)
+    ->ArgsProduct({{2, 4, 8}, kSizes, {1}});
+BENCHMARK_CAPTURE(reduce, int8, DType::kInt8, SumOrder::kRankOrder, StoreMode::kCached)->ArgsProduct({{2, 4, 8}, kSizes, {1}});
+BENCHMARK_CAPTURE(reduce, f8e4m3, DType::kFloat8E4m3, SumOrder::kRankOrder, StoreMode::kCached)
+    ->ArgsProduct({{2}, kSizes, {1}});
 
 }  // namespace
 }  // namespace gimbal

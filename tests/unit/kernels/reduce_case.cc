@@ -116,7 +116,9 @@ testing::AssertionResult run(const ReduceCase& c, ReduceFunction function, std::
     sources.push_back({operand.array.data(), operand.form, operand.weight});
   }
   std::vector<GuardedArray> outputs;
-  for (size_t i = 0; i < c.destination_count; ++i) outputs.emplace_back(expected.size(), c.misalignment * (3 * i + 2));
+  for (size_t i = 0; i < c.destination_count; ++i) {
+    outputs.emplace_back(expected.size(), c.misalignment * (c.aligns_destinations_equally ? 2 : 3 * i + 2));
+  }
   std::vector<void*> destinations;
   for (GuardedArray& output : outputs) destinations.push_back(output.data());
   size_t aliased = operands.size();
@@ -125,7 +127,14 @@ testing::AssertionResult run(const ReduceCase& c, ReduceFunction function, std::
   }
   if (aliased < operands.size()) destinations[0] = operands[aliased].array.data();
 
-  function({sources, destinations, c.destination_form, c.count, c.order, c.store, c.divisor});
+  function({.sources = sources,
+            .destinations = destinations,
+            .destination_form = c.destination_form,
+            .count = c.count,
+            .order = c.order,
+            .store = c.store,
+            .cached_destinations = c.cached_destinations,
+            .divisor = c.divisor});
 
   for (size_t i = 0; i < destinations.size(); ++i) {
     const auto* bytes = static_cast<const unsigned char*>(destinations[i]);
@@ -163,9 +172,10 @@ std::vector<ReduceFunction> find_reduce_of_every_instruction_set(DType dtype, Re
 std::ostream& operator<<(std::ostream& out, const ReduceCase& c) {
   return out << reduce_op_name(c.op) << " of " << c.operand_count << " x " << c.count << " " << dtype_name(c.dtype)
              << (c.order == SumOrder::kTree ? " tree" : " rank order") << (c.store == StoreMode::kStreaming ? " streaming" : "")
-             << " to " << c.destination_count << (c.destination_form == Form::kPartial ? " partials" : " elements")
-             << (c.mixes_forms ? ", mixed forms" : "") << (c.weighs ? ", weighted" : "") << (c.in_place ? ", in place" : "")
-             << ", misalignment " << c.misalignment << ", divisor " << c.divisor;
+             << " to " << c.destination_count << " (" << c.cached_destinations << " cached)"
+             << (c.destination_form == Form::kPartial ? " partials" : " elements") << (c.mixes_forms ? ", mixed forms" : "")
+             << (c.weighs ? ", weighted" : "") << (c.in_place ? ", in place" : "") << ", misalignment " << c.misalignment
+             << (c.aligns_destinations_equally ? " of all destinations" : "") << ", divisor " << c.divisor;
 }
 
 testing::AssertionResult is_right(const ReduceCase& c, const std::vector<ReduceFunction>& functions) {

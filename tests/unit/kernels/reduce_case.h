@@ -28,8 +28,10 @@ struct ReduceCase {
   StoreMode store = StoreMode::kCached;
   size_t operand_count = 2;
   size_t destination_count = 1;
+  size_t cached_destinations = 0;
   size_t count = 1;
   size_t misalignment = 0;  // bytes past a cache line; differs between the arrays of a case, too
+  bool aligns_destinations_equally = false;
   Form destination_form = Form::kElement;
   bool mixes_forms = false;  // every second operand is a partial
   bool weighs = false;

@@ -100,7 +100,37 @@ TEST_P(Reduce, ManyBlocksAreRight) {
   }
 }
 
+// Multiples of the element size reach a cache line after some elements, others never.
+TEST_P(Reduce, StreamsToDestinationsOfAnyAlignment) {
+  for (const size_t operand_count : {2, 3, 4, 8}) {
+    for (const size_t destination_count : {size_t{1}, size_t{2}, operand_count}) {
+      for (uint32_t bits = 0; bits < (kSanitized ? 4 : 16); ++bits) {
+        ReduceCase c = new_case(operand_count, kSanitized ? 90 : 150);
+        c.store = StoreMode::kStreaming;
+        c.destination_count = destination_count;
+        c.aligns_destinations_equally = bits & 1;
+        c.cached_destinations = bits & 2 ? destination_count - 1 : 0;
+        c.order = bits & 4 ? SumOrder::kTree : SumOrder::kRankOrder;
+        c.in_place = bits & 8;
+        for (const size_t misalignment : {0, 1, 4, 24}) {
+          c.misalignment = misalignment;
+          ASSERT_NO_FATAL_FAILURE(expect_right(c));
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Reduce, testing::ValuesIn(all_types_and_operations()), name_of);
+
+// Small results are copied from the first destination, large ones stored from registers.
+TEST(ReduceToMany, WritesAllDestinationsOfALargeResult) {
+  const auto functions = find_reduce_of_every_instruction_set(DType::kFloat64, ReduceOp::kSum);
+  ReduceCase c{.dtype = DType::kFloat64, .operand_count = 2, .destination_count = 3, .count = 17001, .misalignment = 3};
+  EXPECT_TRUE(is_right(c, functions));
+  c.in_place = true;
+  EXPECT_TRUE(is_right(c, functions));
+}
 
 TEST(FindReduce, IsNullForBitwiseOperationsOnFloatingTypes) {
   for (int dtype = 0; dtype < kPublicDTypeCount; ++dtype) {
