@@ -90,8 +90,11 @@ class Communicator {
 
   // For those that run operations (this class, StartedOperations, groups).
 
-  // Takes the next place in the order of collectives.
-  uint32_t next_sequence() { return ++sequence_; }
+  // Takes the next place in the order of collectives; 0 is for messages.
+  uint32_t next_sequence() {
+    if (++sequence_ == 0) ++sequence_;
+    return sequence_;
+  }
   // An operation ready to progress; the call and the signature must outlive it.
   Result<std::unique_ptr<Operation>> make_operation(const Call& call, const Signature& signature);
   // Waits until the operation is done, or for its error.

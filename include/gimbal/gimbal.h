@@ -190,7 +190,8 @@ GIMBAL_EXPORT gimbal_status_t gimbal_comm_size(gimbal_comm_t comm, int32_t* size
 /* Collective. Ranks of equal color (>= 0) form a new communicator, ordered by key, then by rank. color -1: *out is NULL. */
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t color, int32_t key, gimbal_comm_t* out);
 
-/* Called by the survivors after GIMBAL_REMOTE, GIMBAL_TIMEOUT or GIMBAL_ABORTED: a new communicator of those that answer. */
+/* Called by the survivors after GIMBAL_REMOTE, GIMBAL_TIMEOUT or GIMBAL_ABORTED: a new communicator of those that answer. Not
+ * part of this version: GIMBAL_UNSUPPORTED. */
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out);
 
 typedef struct {
@@ -336,8 +337,8 @@ GIMBAL_EXPORT gimbal_status_t gimbal_group_end(void);
 
 /* ---- Insight ------------------------------------------------------------------------------------------------------------ */
 
-/* Writes which algorithm an operation of so many bytes would take, why, and its predicted time, as text of at most size bytes
- * with the closing NUL; GIMBAL_INVALID_ARGUMENT when it does not fit (text is cut). */
+/* Writes which algorithm an operation of so many bytes per rank would take and why, as text of at most size bytes with the
+ * closing NUL; GIMBAL_INVALID_ARGUMENT when it does not fit (the text is cut). */
 GIMBAL_EXPORT gimbal_status_t gimbal_explain(gimbal_comm_t comm, gimbal_collective_t collective, size_t bytes,
                                              gimbal_dtype_t dtype, char* text, size_t size);
 
