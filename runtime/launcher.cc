@@ -30,18 +30,38 @@ Result<LaunchedAs> parse_pair(const VariablePair& names, const std::string& rank
     return Status(Code::kInvalidArgument, std::string(names.rank) + ": " + rank.status().message() + " (" +
                                               std::string(names.size) + " is " + size_text + ")");
   }
-  return LaunchedAs{static_cast<Rank>(*rank), static_cast<Rank>(*size), std::string(names.rank)};
+  return LaunchedAs{static_cast<Rank>(*rank), static_cast<Rank>(*size), std::string(names.rank), ""};
+}
+
+// What the pairs after the one that counts say otherwise. Slurm's second size is that of the job around the step.
+std::string find_conflict(size_t counting, const std::string& rank, const std::string& size) {
+  const VariablePair& first = kPrecedence[counting];
+  for (size_t i = counting + 1; i < kPrecedence.size(); ++i) {
+    const VariablePair& names = kPrecedence[i];
+    const std::optional<std::string> other_rank = read_environment(names.rank);
+    const std::optional<std::string> other_size = read_environment(names.size);
+    if (names.rank == first.rank || !other_rank || !other_size || (*other_rank == rank && *other_size == size)) continue;
+    return std::string(first.rank) + " and " + std::string(first.size) + " say rank " + rank + " of " + size + ", but " +
+           std::string(names.rank) + " and " + std::string(names.size) + " say " + *other_rank + " of " + *other_size +
+           ": the first count";
+  }
+  return "";
 }
 
 }  // namespace
 
 Result<LaunchedAs> read_launcher() {
-  for (const VariablePair& names : kPrecedence) {
+  for (size_t i = 0; i < kPrecedence.size(); ++i) {
+    const VariablePair& names = kPrecedence[i];
     const std::optional<std::string> rank = read_environment(names.rank);
     const std::optional<std::string> size = read_environment(names.size);
     // Slurm's two pairs share a rank, and a shell inside an allocation has a size without a rank.
     if (names.rank == "SLURM_PROCID" && !(rank && size)) continue;
-    if (rank && size) return parse_pair(names, *rank, *size);
+    if (rank && size) {
+      ASSIGN_OR_RETURN(LaunchedAs launched, parse_pair(names, *rank, *size));
+      launched.conflict = find_conflict(i, *rank, *size);
+      return launched;
+    }
     if (rank || size) {
       const std::string set(rank ? names.rank : names.size);
       const std::string missing(rank ? names.size : names.rank);

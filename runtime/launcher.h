@@ -16,6 +16,7 @@ struct LaunchedAs {
   Rank rank = 0;
   Rank size = 1;
   std::string rank_variable;  // empty when no launcher was found
+  std::string conflict;       // a sentence when another launcher's variables say something else
 };
 
 Result<LaunchedAs> read_launcher();

@@ -49,6 +49,7 @@ Status resolve_identity(const gimbal_config_t& config, Settings& settings) {
     ASSIGN_OR_RETURN(launched, read_launcher());
     settings.rank = launched.rank;
     settings.size = launched.size;
+    settings.launcher_conflict = launched.conflict;
   } else {
     settings.rank = config.rank;
     settings.size = config.size;
@@ -78,9 +79,15 @@ Status resolve_algorithms(const gimbal_config_t& config, Settings& settings) {
   return {};
 }
 
+Result<int64_t> read_deadline_ms(std::string_view name, int64_t default_ms) {
+  ASSIGN_OR_RETURN(const int64_t milliseconds, environment_duration_ms(name, default_ms));
+  if (milliseconds > 0) return milliseconds;
+  return invalid(std::string(name) + ": \"" + read_environment(name).value_or("") + "\" is no time to wait; at least 1ms");
+}
+
 Status resolve_times(const gimbal_config_t& config, Settings& settings) {
-  ASSIGN_OR_RETURN(settings.timeout_ms, environment_duration_ms("GIMBAL_TIMEOUT", settings.timeout_ms));
-  ASSIGN_OR_RETURN(settings.connect_timeout_ms, environment_duration_ms("GIMBAL_CONNECT_TIMEOUT", settings.connect_timeout_ms));
+  ASSIGN_OR_RETURN(settings.timeout_ms, read_deadline_ms("GIMBAL_TIMEOUT", settings.timeout_ms));
+  ASSIGN_OR_RETURN(settings.connect_timeout_ms, read_deadline_ms("GIMBAL_CONNECT_TIMEOUT", settings.connect_timeout_ms));
   ASSIGN_OR_RETURN(settings.warn_after_ms, environment_duration_ms("GIMBAL_WARN_AFTER", settings.warn_after_ms));
   if (config.timeout_ms > 0) settings.timeout_ms = config.timeout_ms;
   if (config.connect_timeout_ms > 0) settings.connect_timeout_ms = config.connect_timeout_ms;
@@ -104,7 +111,8 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   settings.caller_progress = config.progress == GIMBAL_PROGRESS_CALLER;
   settings.transport = config.transport != nullptr ? config.transport : read_environment("GIMBAL_TRANSPORT").value_or("auto");
   if (settings.transport != "auto" && settings.transport != "shm") {
-    return invalid("transport \"" + settings.transport + "\" is not one of auto, shm");
+    return invalid(std::string(config.transport != nullptr ? "config.transport" : "GIMBAL_TRANSPORT") + ": \"" +
+                   settings.transport + "\" is not one of auto, shm");
   }
   if (read_environment("GIMBAL_CHUNK_BYTES")) {
     ASSIGN_OR_RETURN(settings.chunk_bytes, environment_bytes("GIMBAL_CHUNK_BYTES", 0, size_t{4} << 10, size_t{64} << 20));
@@ -133,7 +141,7 @@ Result<std::map<Collective, std::string>> parse_algorithms(const std::string& te
       continue;
     }
     const std::optional<Collective> collective = parse_collective(item.substr(0, colon));
-    if (!collective) return invalid("\"" + item.substr(0, colon) + "\" is not a collective");
+    if (!collective) return invalid("\"" + item.substr(0, colon) + "\" in \"" + text + "\" is not a collective");
     forced[*collective] = name;
   }
   return forced;

@@ -32,7 +32,8 @@ struct Settings {
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;
   std::optional<int64_t> spin_ns;
-  std::string flight_recorder;  // path with %r and %p; empty: none
+  std::string flight_recorder;    // path with %r and %p; empty: none
+  std::string launcher_conflict;  // a sentence for the log; empty: none
 };
 
 // config may be null. INVALID_ARGUMENT names the field or variable, its value and what is allowed.
