@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
 namespace gimbal {
 namespace {
@@ -20,16 +21,19 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 std::vector<const FlightRecorder::Entry*> FlightRecorder::recent() const {
-  std::vector<const Entry*> found;
+  // The beginnings are copied before they are sorted: an entry may change meanwhile.
+  std::vector<std::pair<uint64_t, const Entry*>> found;
   for (const Ring& ring : rings_) {
     for (const Entry& entry : ring.entries) {
-      if (entry.number.load(std::memory_order_relaxed) != 0) found.push_back(&entry);
+      if (entry.number.load(std::memory_order_relaxed) == 0) continue;
+      found.emplace_back(entry.begin.load(std::memory_order_relaxed), &entry);
     }
   }
-  std::sort(found.begin(), found.end(), [](const Entry* a, const Entry* b) {
-    return a->begin.load(std::memory_order_relaxed) < b->begin.load(std::memory_order_relaxed);
-  });
-  return found;
+  std::sort(found.begin(), found.end());
+  std::vector<const Entry*> entries;
+  entries.reserve(found.size());
+  for (const auto& [begin, entry] : found) entries.push_back(entry);
+  return entries;
 }
 
 void FlightRecorder::write_entry(std::ostream& out, const Entry& entry, double ns_per_tick) const {

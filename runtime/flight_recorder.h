@@ -40,7 +40,10 @@ class FlightRecorder {
     return number * kWriters + static_cast<uint64_t>(writer);
   }
   void end(uint64_t record, Code code) {
-    Entry& entry = rings_[record % kWriters].entries[record / kWriters % kEntries];
+    const uint64_t number = record / kWriters;
+    Entry& entry = rings_[record % kWriters].entries[number % kEntries];
+    // A message may be under way while so many others come and go that its entry is another's.
+    if (entry.number.load(std::memory_order_relaxed) != number + 1) return;
     entry.code.store(static_cast<uint32_t>(code), std::memory_order_relaxed);
     entry.end.store(ticks(), std::memory_order_relaxed);
   }

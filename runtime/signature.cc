@@ -1,5 +1,7 @@
 #include "runtime/signature.h"
 
+#include <cstdio>
+
 namespace gimbal {
 namespace {
 
@@ -50,7 +52,12 @@ std::string describe(const Signature& signature) {
     text.append(", ").append(op < kReduceOpCount ? reduce_op_name(static_cast<ReduceOp>(op)) : "unknown");
   }
   if ((signature.kind & kWeighted) != 0) text += (signature.kind & kNormalized) != 0 ? ", weighted mean" : ", weighted sum";
-  if (signature.root < -1) text += ", fused from a group";
+  if (signature.root < -1) {
+    // Two groups of one total differ in their parts only.
+    char parts[16];
+    std::snprintf(parts, sizeof(parts), "%08x", static_cast<uint32_t>(-2 - signature.root));
+    text.append(", fused from a group with parts ").append(parts);
+  }
   if (signature.root >= 0) text += (is_message(collective) ? ", peer " : ", root ") + std::to_string(signature.root);
   return text + ")";
 }

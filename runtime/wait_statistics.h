@@ -1,6 +1,6 @@
 // Who made this rank wait, and for how long: the straggler report, taken from waits that happen anyway.
 //
-// Thread safety: written by the threads that wait, read from any; all words are relaxed atomics.
+// Thread safety: add and clear by the one thread that runs blocking calls; latest and total_ns from any.
 #pragma once
 
 #include <atomic>
@@ -52,6 +52,13 @@ class WaitStatistics {
     Late& late = late_[static_cast<size_t>(last)];
     late.times.fetch_add(1, std::memory_order_relaxed);
     late.ticks.fetch_add(waited_ticks, std::memory_order_relaxed);
+    if (++events_ < kWindowEvents) return;
+    // Old waits fade: after a window they count half, after two a quarter.
+    events_ /= 2;
+    for (Late& one : late_) {
+      one.times.store(one.times.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
+      one.ticks.store(one.ticks.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
+    }
   }
 
   void clear() {
@@ -60,13 +67,17 @@ class WaitStatistics {
       late.ticks.store(0, std::memory_order_relaxed);
     }
     total_ticks_.store(0, std::memory_order_relaxed);
+    events_ = 0;
   }
+
+  // Waits that are remembered at full weight.
+  static constexpr uint64_t kWindowEvents = 256;
 
   struct Latest {
     Rank rank = -1;
     uint64_t mean_ns = 0;
   };
-  // The rank that ended more than half of the waits of at least `threshold` events; -1 when nobody stands out.
+  // The rank that ended more than half of the recent waits, if there were a few; -1 when nobody stands out.
   [[nodiscard]] Latest latest() const {
     uint64_t events = 0;
     size_t most = 0;
@@ -93,6 +104,7 @@ class WaitStatistics {
   };
   TickScale scale_;
   std::vector<Late> late_;
+  uint64_t events_ = 0;  // in late_, about: halving rounds each rank's down
   std::atomic<uint64_t> total_ticks_{0};
 };
 
