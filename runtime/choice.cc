@@ -138,6 +138,7 @@ DirectChoice Choice::direct(const Call& call, Rank size) const {
 std::string Choice::explain(const Call& call, Rank size) const {
   const std::string subject = std::string(collective_name(call.collective)) + " of " + std::to_string(call.bytes()) +
                               " bytes over " + std::to_string(size) + " ranks of one node: ";
+  if (is_message(call.collective)) return subject + "the pair's lane, in slots that the receiver copies out of";
   if (is_small(call)) return subject + "direct, one flag: every rank reads every rank's few bytes";
   const std::string_view name = algorithm(call);
   const std::string why = forced_.count(call.collective) != 0 ? " (forced)" : "";
