@@ -67,8 +67,11 @@ Status Communicator::run(const Call& call) {
 }
 
 Status Communicator::run_collective(const Call& call) {
-  if (started_ != nullptr) [[unlikely]]
+  if (started_ != nullptr) [[unlikely]] {
     RETURN_IF_ERROR(started_->wait_for_collectives());
+    // Messages under way that only the caller drives must go on while this collective waits: a peer may need them first.
+    if (settings_.caller_progress && !started_->idle()) return run_started(call);
+  }
   return run_now(call, make_signature(call, next_sequence()));
 }
 
@@ -88,13 +91,15 @@ Status Communicator::run_now(const Call& call, const Signature& signature) {
 }
 
 Status Communicator::run_message(const Call& call) {
-  if (started_ != nullptr && !started_->idle()) {
-    // What is under way must go on while this message waits: it takes its place behind.
-    ASSIGN_OR_RETURN(const std::shared_ptr<Request> request, started_->start(call));
-    started_->wait(*request);
-    return request->status();
-  }
+  // What is under way must go on while this message waits: it takes its place behind.
+  if (started_ != nullptr && !started_->idle()) return run_started(call);
   return run_now(call, make_signature(call, 0));
+}
+
+Status Communicator::run_started(const Call& call) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Request> request, started_->start(call));
+  started_->wait(*request);
+  return request->status();
 }
 
 Result<std::unique_ptr<Operation>> Communicator::make_operation(const Call& call, const Signature& signature) {
@@ -133,10 +138,12 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
   Waiter waiter(policy, memory_->lot(), doorbell());
   WaitClock clock;
   uint64_t moves = operation.moves();
+  Rank last = -1;  // waited for at the last look in vain
   while (true) {
     Result<Progress> progress = operation.progress();
     if (!progress.ok()) return fail(progress.status(), &signature);
     if (*progress == Progress::kDone) break;
+    last = operation.waiting_for();
     if (memory_->faulted()) return adopt_fault();
     if (operation.moves() != moves) {
       moves = operation.moves();
@@ -151,7 +158,7 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
     if (pause >= Waiter::Pause::kArmed) RETURN_IF_ERROR(look_around(operation, signature, clock));
   }
   adaptive_policy_.ended(policy, waiter.only_spun());
-  waits_.add(operation.waiting_for(), ticks() - began);
+  waits_.add(last, ticks() - began);
   return {};
 }
 
@@ -188,20 +195,21 @@ Status Communicator::look_around(const Operation& operation, const Signature& si
 }
 
 Status Communicator::check_peers(const Operation& operation, WaitClock& clock) {
-  if (bootstrap_->check_peers().ok()) return {};
-  for (const Rank peer : bootstrap_->gone()) {
-    if (memory_->control(peer).departed.load(std::memory_order_acquire) == 0) {
-      return {Code::kRemote, describe_rank(peer) + " is gone: its process ended"};
+  const auto has_departed = [this](Rank peer) { return memory_->control(peer).departed.load(std::memory_order_acquire) != 0; };
+  if (!bootstrap_->check_peers().ok()) {
+    for (const Rank peer : bootstrap_->gone()) {
+      if (!has_departed(peer)) return {Code::kRemote, describe_rank(peer) + " is gone: its process ended"};
     }
-    // It left in good order, and what it had to say is in shared memory; only who still needs it has lost. It may have said it
-    // between the operation's last look and its leaving, so another look comes first; a move there begins a new clock.
-    if (operation.waiting_for() != peer) continue;
-    if (clock.departed == peer) {
-      return {Code::kRemote, describe_rank(peer) + " has left: it destroyed its communicator or ended"};
-    }
-    clock.departed = peer;
-    clock.next_peer_check_ns = 0;
   }
+  // Who left in good order has said in shared memory what it had to say; only who still needs it has lost. It may have said it
+  // between the operation's last look and its leaving, so another look comes first; a move there begins a new clock.
+  const Rank awaited = operation.waiting_for();
+  if (awaited < 0 || !has_departed(awaited)) return {};
+  if (clock.departed == awaited) {
+    return {Code::kRemote, describe_rank(awaited) + " has left: it destroyed its communicator or ended"};
+  }
+  clock.departed = awaited;
+  clock.next_peer_check_ns = 0;
   return {};
 }
 
@@ -326,8 +334,11 @@ Status Communicator::run_single(const Call& call) {
   if (is_message(call.collective)) {
     return {Code::kInvalidArgument, "peer " + std::to_string(call.root) + " is this rank itself: there is nobody to send to"};
   }
-  count_operation(call.bytes());
   const size_t bytes = call.element_bytes() * (call.recv_counts != nullptr ? call.recv_counts[0] : call.count);
+  if (call.normalize && call.weight == 0) {
+    return {Code::kInvalidArgument, "the weights of all ranks sum to 0: there is no weighted mean"};
+  }
+  count_operation(call.bytes());
   if (bytes == 0) return {};
   if (call.weighted) {
     const ReduceSource source = {call.send, Form::kElement, call.weight};
@@ -336,7 +347,6 @@ Status Communicator::run_single(const Call& call) {
     arguments.sources = {&source, 1};
     arguments.destinations = {&destination, 1};
     arguments.count = call.count;
-    if (call.normalize && call.weight == 0) return {Code::kInvalidArgument, "the weights of all ranks sum to 0"};
     if (call.normalize) arguments.divisor = call.weight;
     find_reduce(call.dtype, call.op)(arguments);
     return {};

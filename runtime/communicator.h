@@ -126,6 +126,10 @@ class Communicator {
   Status run_single(const Call& call);
   Status run_collective(const Call& call);
   Status run_message(const Call& call);
+  // Behind what is under way, driven with it.
+  Status run_started(const Call& call);
+  Result<std::shared_ptr<SharedSegment>> share_allocation(size_t bytes, size_t part_bytes);
+  Result<std::shared_ptr<Communicator>> split_members(int32_t color, int32_t key);
   Status run_now(const Call& call, const Signature& signature);
   Status check_peers(const Operation& operation, WaitClock& clock);
   [[nodiscard]] Status deadline_passed(const Operation& operation, const Signature& signature, double waited_s) const;

@@ -76,6 +76,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t
   ASSIGN_OR_RETURN(Settings settings, resolve_settings(config));
   ASSIGN_OR_RETURN(Log log, make_log(config, settings));
   for (const std::string& sentence : unknown_environment_variables()) log.warning(sentence);
+  if (!settings.launcher_conflict.empty()) log.warning(settings.launcher_conflict);
   auto communicator = std::shared_ptr<Communicator>(new Communicator(std::move(settings), std::move(log)));
   const Settings& resolved = communicator->settings_;
   RETURN_IF_ERROR(communicator->choice_.configure(resolved, resolved.size));
@@ -221,6 +222,12 @@ Status Communicator::map_node(Deadline deadline) {
 }
 
 Result<std::shared_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
+  Result<std::shared_ptr<Communicator>> child = split_members(color, key);
+  if (!child.ok()) return fail(child.status(), nullptr);
+  return child;
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::split_members(int32_t color, int32_t key) {
   const Deadline deadline = Deadline::after_ms(settings_.connect_timeout_ms);
   Settings settings = settings_;
   settings.name = name() + "." + std::to_string(color);
@@ -266,19 +273,25 @@ Result<std::shared_ptr<Communicator>> Communicator::split(int32_t color, int32_t
 
 Result<void*> Communicator::allocate(size_t bytes) {
   constexpr size_t kPage = 4096;
-  const Deadline deadline = Deadline::after_ms(settings_.timeout_ms);
+  // Operations under way look at the allocations.
+  if (started_ != nullptr) RETURN_IF_ERROR(started_->wait_for_collectives());
   if (allocations_.next_number() == 0)
     return Status(Code::kUnsupported, "65535 allocations have been made on this communicator");
   Allocations::Entry entry;
   entry.part_bytes = (bytes + kPage - 1) / kPage * kPage;
   if (entry.part_bytes < bytes || entry.part_bytes > SIZE_MAX / 2 / static_cast<size_t>(size())) {
-    return Status(Code::kNoMemory,
-                  std::to_string(bytes) + " bytes on each of " + std::to_string(size()) + " ranks cannot be had");
+    return Status(Code::kInvalidArgument,
+                  std::to_string(bytes) + " bytes on each of " + std::to_string(size()) + " ranks exceed the address space");
   }
-  if (size() == 1) {
-    ASSIGN_OR_RETURN(entry.segment, SharedSegment::create("gimbal-memory", entry.part_bytes));
-    return allocations_.add(std::move(entry));
-  }
+  Result<std::shared_ptr<SharedSegment>> segment =
+      size() == 1 ? SharedSegment::create("gimbal-memory", entry.part_bytes) : share_allocation(bytes, entry.part_bytes);
+  if (!segment.ok()) return fail(segment.status(), nullptr);
+  entry.segment = std::move(segment).value();
+  return allocations_.add(std::move(entry));
+}
+
+Result<std::shared_ptr<SharedSegment>> Communicator::share_allocation(size_t bytes, size_t part_bytes) {
+  const Deadline deadline = Deadline::after_ms(settings_.timeout_ms);
   ASSIGN_OR_RETURN(const auto sizes, bootstrap_->all_gather(bytes_of(bytes), deadline));
   for (Rank peer = 0; peer < size(); ++peer) {
     const std::vector<std::byte>& value = sizes[static_cast<size_t>(peer)];
@@ -293,11 +306,14 @@ Result<void*> Communicator::allocate(size_t bytes) {
                                          std::to_string(theirs));
     }
   }
-  ASSIGN_OR_RETURN(entry.segment, share_segment(entry.part_bytes * static_cast<size_t>(size()), "memory", deadline));
-  return allocations_.add(std::move(entry));
+  return share_segment(part_bytes * static_cast<size_t>(size()), "memory", deadline);
 }
 
-Status Communicator::free(void* pointer) { return allocations_.remove(pointer); }
+Status Communicator::free(void* pointer) {
+  // A failed operation no longer uses the memory either.
+  if (started_ != nullptr) static_cast<void>(started_->wait_for_collectives());
+  return allocations_.remove(pointer);
+}
 
 // Shared memory gains nothing from memory that is announced; the announcement is kept so that its end can be checked.
 Status Communicator::register_memory(void* pointer, size_t bytes) {

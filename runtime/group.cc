@@ -1,5 +1,7 @@
 #include "runtime/group.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +23,10 @@ void Group::add(std::shared_ptr<Communicator> communicator, const Call& call, St
   entries_.push_back({std::move(communicator), OwnedCall(call, ranks), std::move(started)});
 }
 
-Status Group::launch() { return runs_on_this_thread() ? run_here() : start_all(); }
+Status Group::launch() {
+  for (const Entry& entry : entries_) RETURN_IF_ERROR(entry.communicator->check_usable());
+  return runs_on_this_thread() ? run_here() : start_all();
+}
 
 bool Group::runs_on_this_thread() const {
   return std::all_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
@@ -85,10 +90,6 @@ Status Group::run_fused(size_t begin, size_t end) {
 }
 
 Status Group::start_all() {
-  struct Awaited {
-    Communicator* communicator;
-    std::shared_ptr<Request> request;
-  };
   std::vector<Awaited> awaited;
   Status first;
   for (const Entry& entry : entries_) {
@@ -98,11 +99,24 @@ Status Group::start_all() {
     if (request.ok() && !entry.started) awaited.push_back({entry.communicator.get(), *request});
     if (first.ok()) first = std::move(status);
   }
+  wait_for_all(awaited);
   for (const Awaited& one : awaited) {
-    one.communicator->started().wait(*one.request);
     if (first.ok()) first = one.request->status();
   }
   return first;
+}
+
+void Group::wait_for_all(const std::vector<Awaited>& awaited) {
+  // Operations that only the caller drives move when they are looked at: while this rank waits for one, a peer may wait for
+  // another communicator's, so all take turns.
+  for (bool all_done = false; !all_done;) {
+    all_done = true;
+    for (const Awaited& one : awaited) {
+      if (one.communicator->settings().caller_progress) all_done = one.communicator->started().test(*one.request) && all_done;
+    }
+    if (!all_done) sched_yield();
+  }
+  for (const Awaited& one : awaited) one.communicator->started().wait(*one.request);
 }
 
 }  // namespace gimbal

@@ -32,11 +32,17 @@ class Group {
     Started started;
   };
 
+  struct Awaited {
+    Communicator* communicator;
+    std::shared_ptr<Request> request;
+  };
+
   [[nodiscard]] bool runs_on_this_thread() const;
   Status run_here();
   Status run_fused(size_t begin, size_t end);
   [[nodiscard]] size_t end_of_fusion(size_t begin) const;
   Status start_all();
+  static void wait_for_all(const std::vector<Awaited>& awaited);
 
   std::vector<Entry> entries_;
 };

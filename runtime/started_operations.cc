@@ -53,7 +53,7 @@ Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
 void StartedOperations::wait(Request& request) { drive_until(nullptr, &request); }
 
 bool StartedOperations::test(Request& request) {
-  if (!threaded_ && !request.done()) step();
+  if (!threaded_ && !request.done() && !step() && !request.done()) look_around();
   return request.done();
 }
 
@@ -80,12 +80,15 @@ void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const 
       continue;
     }
     if (finished()) break;
-    if (waiter.pause() < Waiter::Pause::kArmed) continue;
-    Request* const first = oldest();
-    if (first == nullptr || first->operation_ == nullptr) continue;
-    const Status status = communicator_.look_around(*first->operation_, first->signature_, first->clock_);
-    if (!status.ok()) complete_all(status);
+    if (waiter.pause() >= Waiter::Pause::kArmed) look_around();
   }
+}
+
+void StartedOperations::look_around() {
+  Request* const first = oldest();
+  if (first == nullptr || first->operation_ == nullptr) return;
+  const Status status = communicator_.look_around(*first->operation_, first->signature_, first->clock_);
+  if (!status.ok()) complete_all(status);
 }
 
 void StartedOperations::run_thread() {
@@ -101,11 +104,7 @@ void StartedOperations::run_thread() {
       waiter.reset();
       continue;
     }
-    if (waiter.pause() < Waiter::Pause::kArmed) continue;
-    Request* const first = oldest();
-    if (first == nullptr || first->operation_ == nullptr) continue;
-    const Status status = communicator_.look_around(*first->operation_, first->signature_, first->clock_);
-    if (!status.ok()) complete_all(status);
+    if (waiter.pause() >= Waiter::Pause::kArmed) look_around();
   }
 }
 

@@ -74,6 +74,8 @@ class StartedOperations {
   void complete(Request& request, Status status);
   void complete_all(const Status& status);
   void drive_until(const std::atomic<uint64_t>* counter, const Request* request);
+  // After a look in vain: deadlines, peers' lives.
+  void look_around();
   [[nodiscard]] Request* oldest() const;
 
   Communicator& communicator_;

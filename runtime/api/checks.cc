@@ -74,6 +74,11 @@ Status check_rank(const char* name, int32_t value, Rank size) {
 Status check_arrays(const Call& call, Rank rank, Rank size) {
   if (call.recv_counts == nullptr) return invalid("recv_counts is NULL");
   if (call.collective == Collective::kAllToAllV && call.send_counts == nullptr) return invalid("send_counts is NULL");
+  if (call.collective == Collective::kAllToAllV && call.send_counts[rank] != call.recv_counts[rank]) {
+    return invalid("send_counts[" + std::to_string(rank) + "] is " + std::to_string(call.send_counts[rank]) +
+                   ", but recv_counts[" + std::to_string(rank) + "] is " + std::to_string(call.recv_counts[rank]) +
+                   " on rank " + std::to_string(rank) + ": what a rank sends itself it receives");
+  }
   if (call.collective == Collective::kAllGatherV && call.recv_counts[rank] != call.count) {
     return invalid("send_count is " + std::to_string(call.count) + ", but recv_counts[" + std::to_string(rank) + "] is " +
                    std::to_string(call.recv_counts[rank]) + " on rank " + std::to_string(rank) + " of " + std::to_string(size));

@@ -35,7 +35,7 @@ Status check(Arguments& arguments, const Communicator& communicator) {
   if (is_message(call.collective)) {
     RETURN_IF_ERROR(api::check_rank("peer", call.root, communicator.size()));
     if (call.root == communicator.rank()) {
-      return {Code::kInvalidArgument, "peer " + std::to_string(call.root) + " is this rank itself"};
+      return {Code::kInvalidArgument, "peer is " + std::to_string(call.root) + ", this rank itself"};
     }
   }
   if (call.collective == Collective::kAllGatherV || call.collective == Collective::kAllToAllV) {
