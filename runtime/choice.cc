@@ -120,9 +120,12 @@ StagedChoice Choice::staged(const Call& call, Rank size) const {
   const bool pair_in_one_shot = size == 2 && !choice.two_shot;
   choice.chunk_bytes = pair_in_one_shot ? kPairChunkBytes : stage_slot_bytes_;
   if (forced_chunk_bytes_ != 0) choice.chunk_bytes = forced_chunk_bytes_;
-  // Each rank reads its own input and writes its own output.
-  const bool exceeds_cache = call.bytes() > cache_bytes_ / static_cast<size_t>(size);
-  choice.output_store = exceeds_cache ? StoreMode::kStreaming : StoreMode::kCached;
+  // Each rank reads its own input and writes its own output. From this size memory's bandwidth decides: outputs bypass the
+  // cache, and so do the stages of one shot, which a far peer reads once (docs/decisions/0004).
+  if (call.bytes() >= cache_bytes_ / static_cast<size_t>(size)) {
+    choice.output_store = StoreMode::kStreaming;
+    if (pair_in_one_shot) choice.stage_store = StoreMode::kStreaming;
+  }
   return choice;
 }
 
@@ -131,7 +134,7 @@ DirectChoice Choice::direct(const Call& call, Rank size) const {
   // All inputs and all outputs pass through every cache.
   const bool exceeds_cache = call.bytes() > cache_bytes_ / 2 / static_cast<size_t>(size);
   choice.two_shot = size > 2 || exceeds_cache || measured_.direct_two_shot;
-  choice.store = exceeds_cache ? StoreMode::kStreaming : StoreMode::kCached;
+  choice.store = exceeds_cache || (size == 2 && measured_.direct_streaming) ? StoreMode::kStreaming : StoreMode::kCached;
   return choice;
 }
 

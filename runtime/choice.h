@@ -26,6 +26,7 @@ inline constexpr std::string_view kDirectAlgorithm = "direct";
 struct MeasuredChoice {
   bool staged_two_shot = false;
   bool direct_two_shot = true;
+  bool direct_streaming = false;  // when the CPUs are far, lines that peers will read are better not left in this CPU's cache
 };
 
 class Choice {
