@@ -138,12 +138,12 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
   Waiter waiter(policy, memory_->lot(), doorbell());
   WaitClock clock;
   uint64_t moves = operation.moves();
-  Rank last = -1;  // waited for at the last look in vain
+  LongestWait longest;
   while (true) {
     Result<Progress> progress = operation.progress();
     if (!progress.ok()) return fail(progress.status(), &signature);
     if (*progress == Progress::kDone) break;
-    last = operation.waiting_for();
+    longest.look(operation.waiting_for(), operation.moves() != moves);
     if (memory_->faulted()) return adopt_fault();
     if (operation.moves() != moves) {
       moves = operation.moves();
@@ -158,7 +158,8 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
     if (pause >= Waiter::Pause::kArmed) RETURN_IF_ERROR(look_around(operation, signature, clock));
   }
   adaptive_policy_.ended(policy, waiter.only_spun());
-  waits_.add(last, ticks() - began);
+  longest.end();
+  waits_.add(longest.rank(), ticks() - began);
   return {};
 }
 

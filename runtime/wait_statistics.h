@@ -41,11 +41,39 @@ struct WaitClock {
   Rank departed = -1;  // the rank waited for, which had left when the peers were looked at last
 };
 
+// Which rank an operation waited for longest. Who is late is that one: after it has come, the ranks wait for each other's work,
+// and whom they see last then is chance.
+class LongestWait {
+ public:
+  // After every look in vain. moved: whether it found something before it had to wait again.
+  void look(Rank awaited, bool moved) {
+    if (!moved && awaited == awaited_) return;
+    end();
+    awaited_ = awaited;
+  }
+  // After the last look.
+  void end() {
+    const uint64_t now = ticks();
+    if (awaited_ >= 0 && now - since_ > longest_) {
+      longest_ = now - since_;
+      rank_ = awaited_;
+    }
+    since_ = now;
+  }
+  [[nodiscard]] Rank rank() const { return rank_; }
+
+ private:
+  uint64_t since_ = 0;
+  uint64_t longest_ = 0;
+  Rank awaited_ = -1;
+  Rank rank_ = -1;
+};
+
 class WaitStatistics {
  public:
   explicit WaitStatistics(Rank size) : late_(static_cast<size_t>(size)) {}
 
-  // A wait that ended, and the rank whose arrival ended it (-1: nobody in particular).
+  // The waiting of one operation, and the rank that was late (-1: nobody in particular).
   void add(Rank last, uint64_t waited_ticks) {
     total_ticks_.fetch_add(waited_ticks, std::memory_order_relaxed);
     if (last < 0 || static_cast<size_t>(last) >= late_.size()) return;

@@ -51,6 +51,27 @@ TEST_P(Insight, StatisticsCountOperationsAndBytesExactly) {
   });
 }
 
+// Rank 1 does something else before every operation; the others learn whom they wait for, whatever way the operation takes.
+TEST_P(Insight, RankThatIsAlwaysLateIsNamed) {
+  for (const size_t count : {size_t{2}, size_t{20'000}}) {
+    run_ranks(GetParam(), 3, [count](const RankContext& context) {
+      Communicator communicator(context);
+      std::vector<float> values(count, 1);
+      for (int i = 0; i < 20; ++i) {
+        // The others have entered the operation before rank 1 leaves this wait.
+        const Deadline work = Deadline::after_ms(context.rank == 1 ? 10 : 0);
+        while (!work.passed()) sched_yield();
+        communicator.all_reduce(values.data(), values.data(), count, GIMBAL_FLOAT32, GIMBAL_MAX);
+      }
+      if (context.rank == 1) return;
+      const gimbal_stats_t stats = stats_of(communicator);
+      EXPECT_EQ(stats.last_arrived_rank, 1) << count;
+      EXPECT_GT(stats.last_arrived_ns, 1'000'000U);
+      EXPECT_GT(stats.wait_ns, 20'000'000U);
+    });
+  }
+}
+
 TEST_P(Insight, DumpIsTheRecentOperationsAsJson) {
   run_ranks(GetParam(), 2, [](const RankContext& context) {
     gimbal_config_t config = rank_config(context);

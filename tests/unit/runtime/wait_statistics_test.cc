@@ -45,6 +45,24 @@ TEST(WaitStatistics, MeanIsThatOfTheLatestRanksWaitsInNanoseconds) {
   EXPECT_GT(static_cast<double>(statistics.total_ns()), waited_ns * 10);
 }
 
+TEST(LongestWait, IsForWhomTheOperationWaitedLongestNotLast) {
+  LongestWait wait;
+  wait.look(1, false);
+  const int64_t begin_ns = monotonic_ns();
+  while (monotonic_ns() - begin_ns < 50'000'000) wait.look(1, false);
+  wait.look(0, true);
+  wait.look(2, false);
+  wait.end();
+  EXPECT_EQ(wait.rank(), 1);
+}
+
+TEST(LongestWait, IsForNobodyWhenNobodyInParticularWasAwaited) {
+  LongestWait wait;
+  wait.look(-1, false);
+  wait.end();
+  EXPECT_EQ(wait.rank(), -1);
+}
+
 TEST(WaitStatistics, RankThatIsNoLongerLateIsForgotten) {
   WaitStatistics statistics(4);
   for (int i = 0; i < 100'000; ++i) statistics.add(2, 100);
