@@ -76,27 +76,34 @@ std::span<std::byte> NodeMemory::lane(size_t lane_set, Rank from, Rank to) const
 }
 
 void NodeMemory::raise_fault(const Status& status, Rank origin) const {
+  const auto rank = static_cast<uint32_t>(origin);
   uint32_t expected = SharedFault::kNone;
-  if (fault_->state.compare_exchange_strong(expected, SharedFault::kWriting, std::memory_order_relaxed)) {
+  if (fault_->state.compare_exchange_strong(expected, SharedFault::kClaimed | rank, std::memory_order_relaxed)) {
     fault_->code.store(static_cast<uint32_t>(status.code()), std::memory_order_relaxed);
-    fault_->origin.store(origin, std::memory_order_relaxed);
     const size_t length = std::min(status.message().size(), sizeof(fault_->message) - 1);
     std::memcpy(fault_->message, status.message().data(), length);
     fault_->message[length] = '\0';
-    fault_->state.store(SharedFault::kSet, std::memory_order_release);  // pairs with the acquire in fault(): the sentence
+    // Pairs with the acquire in fault(): the sentence.
+    fault_->state.store(SharedFault::kSet | rank, std::memory_order_release);
   }
   ring_all();
 }
 
 NodeMemory::Fault NodeMemory::fault() const {
-  // The writer needs a microsecond, unless it was killed while writing.
-  const Deadline deadline = Deadline::after_ms(100);
-  while (fault_->state.load(std::memory_order_acquire) != SharedFault::kSet) {
-    if (deadline.passed()) return {Status(Code::kRemote, "a rank of this node died while it reported an error"), -1};
+  // The writer needs a microsecond, unless it loses its CPU, or is killed, while writing.
+  constexpr int64_t kWrittenWithinMs = 500;
+  const Deadline deadline = Deadline::after_ms(kWrittenWithinMs);
+  uint32_t state = fault_->state.load(std::memory_order_acquire);
+  while ((state & SharedFault::kSet) == 0 && !deadline.passed()) {
     sched_yield();
+    state = fault_->state.load(std::memory_order_acquire);
   }
   Fault fault;
-  fault.origin = fault_->origin.load(std::memory_order_relaxed);
+  fault.origin = static_cast<Rank>(state & SharedFault::kRankMask);
+  if ((state & SharedFault::kSet) == 0) {
+    fault.status = {Code::kRemote, "rank " + std::to_string(fault.origin) + " is gone: it ended while it reported an error"};
+    return fault;
+  }
   const auto code = static_cast<Code>(fault_->code.load(std::memory_order_relaxed));
   const size_t length = strnlen(fault_->message, sizeof(fault_->message));
   fault.status = Status(loses_communicator(code) ? code : Code::kInternal, std::string(fault_->message, length));

@@ -23,11 +23,14 @@ namespace gimbal {
 
 // The first error on the node, for all its ranks. Written by whoever finds it first.
 struct alignas(64) SharedFault {
-  enum State : uint32_t { kNone = 0, kWriting = 1, kSet = 2 };
+  // state is kNone, kClaimed | rank while that rank writes the rest (should it die there, all know who), or kSet | rank.
+  static constexpr uint32_t kNone = 0;
+  static constexpr uint32_t kClaimed = 1U << 30;
+  static constexpr uint32_t kSet = 1U << 31;
+  static constexpr uint32_t kRankMask = kClaimed - 1;
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> code;
-  std::atomic<int32_t> origin;
-  char message[500];
+  char message[504];
 };
 
 // What a rank says about an operation that it is in. Entry `sequence % kBoardEntries` of its board. The fields are published by

@@ -106,6 +106,17 @@ TEST(NodeMemory, FaultWithACodeThatLosesNothingIsInternal) {
   EXPECT_EQ(memory.fault().status.code(), Code::kInternal);
 }
 
+TEST(NodeMemory, RankThatDiedWhileItReportedAnErrorIsNamed) {
+  const NodeMemory memory = make_memory({.nranks = 4});
+  // As a rank leaves it that is killed between its claim and its last store.
+  reinterpret_cast<SharedFault*>(memory.segment().data())->state.store(SharedFault::kClaimed | 3);
+  ASSERT_TRUE(memory.faulted());
+  const NodeMemory::Fault fault = memory.fault();
+  EXPECT_EQ(fault.status.code(), Code::kRemote);
+  EXPECT_EQ(fault.status.message(), "rank 3 is gone: it ended while it reported an error");
+  EXPECT_EQ(fault.origin, 3);
+}
+
 TEST(NodeMemory, OneOfManyConcurrentFaultsSticks) {
   const NodeMemory memory = make_memory({.nranks = 8});
   std::vector<std::thread> threads;
