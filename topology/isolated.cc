@@ -46,6 +46,8 @@ void write_all(int fd, const std::string& text) {
 }
 
 [[noreturn]] void be_child(const std::function<Result<std::string>()>& work, const IsolationLimits& limits, int out) {
+  // The caller's handlers (a flight recorder, a fuzzer) are not for what happens here.
+  for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT}) signal(number, SIG_DFL);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   limit(RLIMIT_CORE, 0);

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <pugixml.hpp>
 
@@ -78,25 +78,22 @@ Result<TopologyGraph> graph_from_text(const std::string& text) {
   return graph_from_hwloc_xml(text);
 }
 
-Result<TopologyGraph> load_topology_file(const std::string& path) {
-  const auto read = [&path]() -> Result<std::string> {
-    ASSIGN_OR_RETURN(const std::string text, read_regular_file(path));
+Result<TopologyGraph> graph_from_hostile_text(const std::string& text) {
+  const auto read = [&text]() -> Result<std::string> {
     ASSIGN_OR_RETURN(const TopologyGraph graph, graph_from_text(text));
     return graph_to_json(graph);
   };
-  const Result<std::string> json = run_isolated(read, {});
-  if (!json.ok()) return Status(json.status().code(), path + ": " + json.status().message());
-  return graph_from_json(*json);
+  ASSIGN_OR_RETURN(const std::string json, run_isolated(read, {}));
+  return graph_from_json(json);
 }
 
-Status save_topology_file(const TopologyGraph& graph, const std::string& path) {
-  const std::string text = graph_to_json(graph);
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return system_error(path, errno);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool is_closed = std::fclose(file) == 0;
-  if (!is_written || !is_closed) return system_error(path, errno);
-  return {};
+Result<TopologyGraph> load_topology_file(const std::string& path) {
+  const auto in_file = [&path](const Status& status) { return Status(status.code(), path + ": " + status.message()); };
+  const Result<std::string> text = read_regular_file(path);
+  if (!text.ok()) return in_file(text.status());
+  Result<TopologyGraph> graph = graph_from_hostile_text(*text);
+  if (!graph.ok()) return in_file(graph.status());
+  return graph;
 }
 
 }  // namespace gimbal

@@ -7,12 +7,13 @@
 
 namespace gimbal {
 
-// A file is hostile until checked: it is read by a child process under limits. Every error names the path.
+// A file is hostile until checked: a child process under limits parses it. Every error names the path.
 Result<TopologyGraph> load_topology_file(const std::string& path);
 
-Status save_topology_file(const TopologyGraph& graph, const std::string& path);
+// The same for the text of a file.
+Result<TopologyGraph> graph_from_hostile_text(const std::string& text);
 
-// The same for text, in this process and without limits: hwloc may die of it. The child does this.
+// What the child does: parses in this process and without limits. hwloc may die of it.
 Result<TopologyGraph> graph_from_text(const std::string& text);
 
 }  // namespace gimbal

@@ -1,11 +1,16 @@
 // gimbal-topo: the machine in one screen, and what is wrong with it (docs/topology.md).
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <string>
 
+#include "base/parse.h"
+#include "tools/gimbal_topo/checks.h"
+#include "tools/gimbal_topo/drawing.h"
 #include "tools/gimbal_topo/json_report.h"
 #include "tools/gimbal_topo/text_report.h"
 #include "topology/discover.h"
+#include "topology/graph_json.h"
 #include "topology/load.h"
 
 namespace gimbal {
@@ -13,11 +18,15 @@ namespace {
 
 constexpr int kFailedStatus = 1;
 constexpr int kUsageStatus = 2;
+constexpr int64_t kMostRanks = 100'000;
 
 struct Options {
   std::string load;
   std::string save;
+  std::string svg;
+  std::string png;
   bool json = false;
+  std::string ranks;
 };
 
 int refuse(const std::string& sentence, int status) {
@@ -25,13 +34,44 @@ int refuse(const std::string& sentence, int status) {
   return status;
 }
 
-Status show(const Options& options) {
-  ASSIGN_OR_RETURN(const TopologyGraph graph, options.load.empty() ? discover_topology() : load_topology_file(options.load));
-  if (!options.save.empty()) RETURN_IF_ERROR(save_topology_file(graph, options.save));
-  const std::string text =
-      options.json ? json_report(graph) : text_report(graph, options.load.empty() ? "this machine" : options.load);
+Status write_file(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  if (file == nullptr) return system_error(path, errno);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool is_closed = std::fclose(file) == 0;
+  return is_written && is_closed ? Status() : system_error(path, errno);
+}
+
+Status print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return system_error("standard output", errno);
   return {};
+}
+
+Status show(const Options& options) {
+  ASSIGN_OR_RETURN(const TopologyGraph graph, options.load.empty() ? discover_topology() : load_topology_file(options.load));
+  const std::string origin = options.load.empty() ? "this machine" : options.load;
+  if (!options.save.empty()) RETURN_IF_ERROR(write_file(options.save, graph_to_json(graph)));
+  if (!options.svg.empty() || !options.png.empty()) {
+    const std::string svg = draw_svg(graph, origin);
+    if (!options.svg.empty()) RETURN_IF_ERROR(write_file(options.svg, svg));
+    if (!options.png.empty()) RETURN_IF_ERROR(write_png(svg, options.png));
+    return {};
+  }
+  return print(options.json ? json_report(graph) : text_report(graph, origin));
+}
+
+int check(const Options& options) {
+  int64_t ranks = 0;
+  if (!options.ranks.empty()) {
+    const Result<int64_t> parsed = parse_integer(options.ranks, 1, kMostRanks);
+    if (!parsed.ok()) return refuse("--ranks: " + parsed.status().message(), kUsageStatus);
+    ranks = *parsed;
+  }
+  Result<TopologyGraph> graph = discover_topology();
+  if (!graph.ok()) return refuse(graph.status().message(), kUsageStatus);
+  const std::vector<CheckLine> lines = judge(gather_facts(std::move(graph).value(), ranks, ""));
+  if (const Status printed = print(check_report(lines)); !printed.ok()) return refuse(printed.message(), kUsageStatus);
+  return static_cast<int>(worst_of(lines));
 }
 
 int run(int argc, char** argv) {
@@ -41,8 +81,13 @@ int run(int argc, char** argv) {
   Options options;
   app.add_option("--load,--file,--xml", options.load, "Another machine: Gimbal's JSON, hwloc's XML or NCCL's topology XML");
   app.add_option("--save", options.save, "Write the machine to this file, as JSON for --load");
+  app.add_option("--svg", options.svg, "Draw the machine into this file instead of printing it");
+  app.add_option("--png", options.png, "The same as PNG (by rsvg-convert)");
   app.add_flag("--json", options.json, "Print JSON: the graph, nearest NICs, paths, rings");
   app.set_version_flag("--version", std::string("gimbal-topo ") + GIMBAL_TOOL_VERSION);
+  CLI::App* checking =
+      app.add_subcommand("check", "What here would fail or be slow; exit status 0: nothing, 1: slow, 2: fails");
+  checking->add_option("--ranks", options.ranks, "How many ranks will run here: 1 to 100000 (one per allowed PU)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {  // --help, --version
@@ -50,6 +95,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return refuse(std::string(error.what()) + " (see gimbal-topo --help)", kUsageStatus);
   }
+  if (checking->parsed()) return check(options);
   const Status shown = show(options);
   return shown.ok() ? 0 : refuse(shown.message(), kFailedStatus);
 }

@@ -102,7 +102,6 @@ TEST(RunIsolated, ReturnsWhatTheWorkReturns) {
 
 TEST(RunIsolated, ACrashIsASentence) {
   const auto crash = []() -> Result<std::string> {
-    signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own handler
     raise(SIGSEGV);
     return std::string();
   };
@@ -160,10 +159,6 @@ TEST(LoadTopologyFile, WorksBesideOtherThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(loaded, 4);
-}
-
-TEST(SaveTopologyFile, SaysWhereItCannotWrite) {
-  EXPECT_THAT(save_topology_file(machine_with_bridges({0}), "/nonexistent/file").message(), HasSubstr("/nonexistent/file"));
 }
 
 }  // namespace

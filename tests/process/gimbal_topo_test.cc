@@ -1,0 +1,181 @@
+// gimbal-topo from outside: what it prints, returns and survives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "tests/support/command.h"
+
+namespace gimbal::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int64_t kTimeoutMs = 5'000;  // what any file may take
+constexpr const char* kFixtures = GIMBAL_SOURCE_DIR "/tests/fixtures/topology/";
+
+CommandResult topo(std::vector<std::string> arguments, std::vector<std::pair<std::string, std::string>> environment = {}) {
+  arguments.insert(arguments.begin(), binary("gimbal-topo"));
+  CommandOptions options;
+  options.environment = std::move(environment);
+  options.timeout_ms = kTimeoutMs;
+  return run_command(arguments, options);
+}
+
+// A folder removed at the end.
+class GimbalTopo : public testing::Test {
+ protected:
+  GimbalTopo() {
+    std::string name = fs::temp_directory_path() / "gimbal-topo-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~GimbalTopo() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_ / name; }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(file(name)).rdbuf();
+    return text.str();
+  }
+
+  fs::path folder_;
+};
+
+// A CPU that this process may use.
+int some_allowed_cpu() {
+  cpu_set_t affinity;
+  sched_getaffinity(0, sizeof(affinity), &affinity);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &affinity)) last = cpu;
+  }
+  return last;
+}
+
+TEST_F(GimbalTopo, ShowsThisMachine) {
+  const CommandResult result = topo({});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(StartsWith("this machine"), HasSubstr("allowed to this process: ")));
+}
+
+TEST_F(GimbalTopo, TellsWhatAffinityAllowsApartFromWhatIsThere) {
+  const std::string cpu = std::to_string(some_allowed_cpu());
+  const CommandResult result = run_command({"taskset", "-c", cpu, binary("gimbal-topo")});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("allowed to this process: 1 of "), HasSubstr(" (" + cpu + "), ")));
+}
+
+// The shell may use one CPU and the file knows others: if they were bound to, the shell's mask would show or an error would.
+TEST_F(GimbalTopo, AFileBindsNothing) {
+  const std::string cpu = std::to_string(some_allowed_cpu());
+  const std::string load = binary("gimbal-topo") + " --load " + kFixtures + "two_socket.xml";
+  const CommandResult result =
+      run_command({"taskset", "-c", cpu, "sh", "-c", load + " && grep Cpus_allowed_list /proc/self/status"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("16 of 16 PUs"), HasSubstr("a file binds nothing here"),
+                                HasSubstr("Cpus_allowed_list:\t" + cpu + "\n")));
+}
+
+TEST_F(GimbalTopo, WhatItSavesItLoads) {
+  const std::string source = std::string(kFixtures) + "pcie4.xml";
+  const CommandResult first = topo({"--load", source, "--save", file("saved.json")});
+  EXPECT_EQ(first.status, 0) << first.err;
+  const CommandResult second = topo({"--file", file("saved.json")});
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_EQ(second.out.substr(second.out.find(": pcie4")), first.out.substr(first.out.find(": pcie4")));
+}
+
+TEST_F(GimbalTopo, DrawsIntoAFile) {
+  const CommandResult result = topo({"--xml", std::string(kFixtures) + "nvswitch8.xml", "--svg", file("machine.svg")});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(read("machine.svg"), StartsWith("<svg "));
+}
+
+TEST_F(GimbalTopo, MakesAPngOrSaysWhatIsMissing) {
+  const CommandResult result = topo({"--load", std::string(kFixtures) + "hybrid.xml", "--png", file("machine.png")});
+  if (result.status == 0) {
+    EXPECT_THAT(read("machine.png"), StartsWith("\x89PNG"));
+  } else {
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("librsvg2-bin"));
+  }
+  const CommandResult without =
+      topo({"--load", std::string(kFixtures) + "hybrid.xml", "--png", file("machine.png")}, {{"PATH", "/nonexistent"}});
+  EXPECT_EQ(without.status, 1);
+  EXPECT_THAT(without.err, HasSubstr("librsvg2-bin"));
+}
+
+TEST_F(GimbalTopo, HostileFilesAreOneLineWithThePathInTimeAndMemory) {
+  std::ofstream(file("empty.xml"));
+  std::ofstream(file("truncated.xml")) << "<topology version=\"2.0\"><object type=\"Machine\" os_ind";
+  std::mt19937_64 noise(7);
+  std::ofstream random(file("random.xml"), std::ios::binary);
+  for (int i = 0; i < 131'072; ++i) {
+    const uint64_t word = noise();
+    random.write(reinterpret_cast<const char*>(&word), sizeof(word));
+  }
+  random.close();
+  std::string bomb = "<system>";
+  for (int i = 0; i < 2'000'000; ++i) bomb += "<a/>";
+  std::ofstream(file("bomb.xml")) << bomb;
+  fs::copy_file(GIMBAL_SOURCE_DIR "/tests/fuzz/corpus/topology_file/no_complete_cpuset.xml", file("no_cpuset.xml"));
+  std::vector<std::string> paths = {"/", "/dev/null", "/nonexistent/file"};
+  for (const char* name : {"empty.xml", "truncated.xml", "random.xml", "bomb.xml", "no_cpuset.xml"})
+    paths.push_back(file(name));
+  for (const char* libxml : {"0", "1"}) {
+    for (const std::string& path : paths) {
+      const CommandResult result = topo({"--load", path}, {{"HWLOC_LIBXML", libxml}});
+      // A later hwloc may read the last one.
+      if (result.status == 0 && path == file("no_cpuset.xml")) continue;
+      EXPECT_EQ(result.status, 1) << path << ": " << result.err;
+      EXPECT_THAT(result.err, StartsWith("gimbal-topo: " + path + ": "));
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+      EXPECT_EQ(result.out, "");
+    }
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  rusage usage{};
+  ASSERT_EQ(getrusage(RUSAGE_CHILDREN, &usage), 0);
+  EXPECT_LT(usage.ru_maxrss, 200 * 1024) << "KiB, of the largest child";
+#endif
+}
+
+TEST_F(GimbalTopo, RefusesUnknownOptions) {
+  const CommandResult result = topo({"--lod", "x"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--lod"));
+  EXPECT_EQ(topo({"check", "--ranks", "0"}).status, 2);
+}
+
+TEST_F(GimbalTopo, SaysWhereItCannotWrite) {
+  const CommandResult result = topo({"--load", std::string(kFixtures) + "no_io.xml", "--save", "/nonexistent/file"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("/nonexistent/file"));
+  const CommandResult full = run_command({"sh", "-c", binary("gimbal-topo") + " > /dev/full"});
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.err, HasSubstr("standard output"));
+}
+
+TEST_F(GimbalTopo, CheckReturnsTheWorstOfItsLines) {
+  const CommandResult slow = topo({"check", "--ranks", "100000"}, {{"GIMBAL_TIMEOUT", "1s"}});
+  EXPECT_THAT(slow.out, AllOf(HasSubstr("slow   CPUs"), HasSubstr("slow   time-out"), HasSubstr("remedy: ")));
+  EXPECT_GE(slow.status, 1);
+  const CommandResult fails = topo({"check"}, {{"GIMBAL_TIMEOUT", "never"}});
+  EXPECT_EQ(fails.status, 2);
+  EXPECT_THAT(fails.out, HasSubstr("FAILS  settings       GIMBAL_TIMEOUT: "));
+  const CommandResult files = run_command({"sh", "-c", "ulimit -n 32; exec " + binary("gimbal-topo") + " check"});
+  EXPECT_EQ(files.status, 2);
+  EXPECT_THAT(files.out, HasSubstr("FAILS  open files     32 at most"));
+}
+
+}  // namespace
+}  // namespace gimbal::test
