@@ -77,7 +77,8 @@ TEST_F(FlightRecorderTest, EndOfAnOperationThatWasOverwrittenChangesNothing) {
   const uint64_t message = recorder_->begin(signature(0));
   for (uint32_t sequence = 1; sequence <= FlightRecorder::kEntries; ++sequence) recorder_->begin(signature(sequence));
   recorder_->end(message, Code::kOk);
-  for (const nlohmann::json& operation : written()["operations"]) EXPECT_EQ(operation["state"], "under way") << operation;
+  const nlohmann::json report = written();
+  for (const nlohmann::json& operation : report["operations"]) EXPECT_EQ(operation["state"], "under way") << operation;
 }
 
 TEST_F(FlightRecorderTest, ForgetsOnDemand) {
