@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kMostText = 200;
 // Deeper and more than any machine; questions about devices go over pairs of them and up the tree.
-constexpr int kMostDepth = 200;
-constexpr size_t kMostDevices = 2048;
+constexpr int kMostDepth = 80;
+constexpr size_t kMostDevices = 1024;
 
 bool is_device(NodeKind kind) { return kind == NodeKind::kGpu || kind == NodeKind::kNic || kind == NodeKind::kNvSwitch; }
 
@@ -120,9 +120,9 @@ Status check_graph(const TopologyGraph& graph) {
     RETURN_IF_ERROR(check_node(graph, id));
     const TopologyNode& node = graph.nodes[id];
     if (node.parent != kNoNode) depth[id] = depth[node.parent] + 1;
-    if (depth[id] > kMostDepth) return {Code::kInvalidArgument, "node " + std::to_string(id) + " is nested more than 200 deep"};
+    if (depth[id] > kMostDepth) return {Code::kInvalidArgument, "node " + std::to_string(id) + " is nested more than 80 deep"};
     if (is_device(node.kind) && ++devices > kMostDevices) {
-      return {Code::kInvalidArgument, "there are more than 2048 GPUs, NICs and NVSwitches"};
+      return {Code::kInvalidArgument, "there are more than 1024 GPUs, NICs and NVSwitches"};
     }
   }
   const auto count = static_cast<NodeId>(graph.nodes.size());

@@ -123,9 +123,10 @@ class Drawing {
     for (size_t i = 0; i < column.pus.size(); ++i) {
       const TopologyNode& pu = graph_.nodes[column.pus[i]];
       const std::string_view color = kKindColors[static_cast<size_t>(std::max(pu.cpu_kind, 0)) % std::size(kKindColors)];
-      svg_.box(column.left + 14 + kPuPitch * static_cast<double>(i % kPusPerRow),
-               top + kNumaHead + kPuPitch * static_cast<double>(i / kPusPerRow), kPuSize, kPuSize,
-               pu.allowed ? color : "#ffffff", {pu.allowed ? color : kEdge, 1}, 2);
+      const size_t row = i / kPusPerRow;
+      const double x = column.left + 14 + kPuPitch * static_cast<double>(i % kPusPerRow);
+      const double y = top + kNumaHead + kPuPitch * static_cast<double>(row);
+      svg_.box(x, y, kPuSize, kPuSize, pu.allowed ? color : "#ffffff", {pu.allowed ? color : kEdge, 1}, 2);
     }
   }
 

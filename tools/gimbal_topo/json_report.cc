@@ -1,5 +1,6 @@
 #include "tools/gimbal_topo/json_report.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "topology/degraded.h"
@@ -40,19 +41,29 @@ Json counts(const TopologyGraph& graph) {
   return object;
 }
 
-Json gpu_report(const TopologyGraph& graph, const PathFinder& paths, NodeId gpu) {
+Json gpu_report(const TopologyGraph& graph, const PathFinder& paths, const std::vector<NodeId>& gpus, NodeId gpu) {
   Json object = device(graph, gpu);
   const std::vector<NodeId> nearest = paths.nearest_nics(gpu);
-  object["nearest_nics"] = Json::array();
-  for (const NodeId nic : nearest) object["nearest_nics"].push_back(device(graph, nic));
-  if (!nearest.empty()) object["nearest_nic_path"] = path_class_name(paths.find(gpu, nearest[0]).path_class);
-  for (const NodeId peer : nodes_of_kind(graph, NodeKind::kGpu)) {
-    const Path path = paths.find(gpu, peer);
-    object["paths"].push_back({{"gpu", graph.nodes[peer].index},
-                               {"class", path_class_name(path.path_class)},
-                               {"bandwidth_gbps", path.bandwidth_gbps},
-                               {"latency_us", path.latency_us}});
+  object["nearest_nics"] = indexes(graph, nearest);
+  object["nearest_nic_bus_ids"] = Json::array();
+  for (const NodeId nic : nearest) {
+    const std::optional<BusId>& bus_id = graph.nodes[nic].bus_id;
+    object["nearest_nic_bus_ids"].push_back(bus_id ? Json(format(*bus_id)) : Json());
   }
+  if (!nearest.empty()) object["nearest_nic_path"] = path_class_name(paths.find(gpu, nearest[0]).path_class);
+  // By the other GPU's index.
+  Json classes = Json::array();
+  Json bandwidths = Json::array();
+  Json latencies = Json::array();
+  for (const NodeId peer : gpus) {
+    const Path path = paths.find(gpu, peer);
+    classes.push_back(path_class_name(path.path_class));
+    bandwidths.push_back(path.bandwidth_gbps);
+    latencies.push_back(std::round(path.latency_us * 1000) / 1000);  // whole nanoseconds: no 0.7999999
+  }
+  object["path_classes"] = std::move(classes);
+  object["path_bandwidths_gbps"] = std::move(bandwidths);
+  object["path_latencies_us"] = std::move(latencies);
   return object;
 }
 
@@ -64,7 +75,8 @@ std::string json_report(const TopologyGraph& graph) {
   report["is_this_machine"] = graph.is_this_machine;
   report["counts"] = counts(graph);
   report["gpus"] = Json::array();
-  for (const NodeId gpu : nodes_of_kind(graph, NodeKind::kGpu)) report["gpus"].push_back(gpu_report(graph, paths, gpu));
+  const std::vector<NodeId> gpus = nodes_of_kind(graph, NodeKind::kGpu);
+  for (const NodeId gpu : gpus) report["gpus"].push_back(gpu_report(graph, paths, gpus, gpu));
   report["nics"] = Json::array();
   for (const NodeId nic : nodes_of_kind(graph, NodeKind::kNic)) report["nics"].push_back(device(graph, nic));
   report["channels"] = Json::array();

@@ -73,7 +73,7 @@ TEST(CheckGraph, RefusesATreeThatIsTooDeep) {
   TopologyGraph graph;
   add_node(graph, {});
   for (NodeId id = 0; id < 300; ++id) add_node(graph, {.kind = NodeKind::kSwitch, .parent = id});
-  EXPECT_THAT(check_graph(graph).message(), HasSubstr("nested more than 200 deep"));
+  EXPECT_THAT(check_graph(graph).message(), HasSubstr("nested more than 80 deep"));
 }
 
 TEST(MergeGraph, AddsAnotherMachineWithItsLinks) {
