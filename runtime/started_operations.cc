@@ -1,8 +1,7 @@
 #include "runtime/started_operations.h"
 
-#include <sched.h>
-
 #include <algorithm>
+#include <utility>
 
 #include "runtime/communicator.h"
 
@@ -11,16 +10,18 @@ StartedOperations::StartedOperations(Communicator& communicator)
     : communicator_(communicator), threaded_(!communicator.settings().caller_progress) {}
 
 StartedOperations::~StartedOperations() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
-  }
-  stopping_.store(true, std::memory_order_release);
-  changed_.notify_all();
-  if (NodeMemory* memory = communicator_.memory(); memory != nullptr) ring_one(memory->lot(), communicator_.doorbell());
+  stop_.store(true, std::memory_order_release);
+  wake_thread();
   if (thread_.joinable()) thread_.join();
   take_inbox();
   complete_all(Status(Code::kAborted, "the communicator was destroyed before the operation completed"));
+}
+
+// Under the lock, so that the thread cannot miss it between its look and its sleep.
+void StartedOperations::wake_thread() {
+  { const std::lock_guard<std::mutex> lock(mutex_); }
+  changed_.notify_all();
+  if (NodeMemory* memory = communicator_.memory(); memory != nullptr) ring_one(memory->lot(), communicator_.doorbell());
 }
 
 Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
@@ -37,15 +38,14 @@ Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     inbox_.push_back(request);
-    if (threaded_ && !thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
   }
-  changed_.notify_all();
-  NodeMemory& memory = *communicator_.memory();
-  if (threaded_) ring_one(memory.lot(), communicator_.doorbell());
-  if (!threaded_) {
-    // The first piece goes out now, so that peers need not wait for this rank's wait.
-    take_inbox();
-    step();
+  // The first piece goes out now, so that peers need not wait for this rank's thread or wait. A large one would keep the caller
+  // from its computation.
+  constexpr size_t kAtOnceBytes = size_t{64} << 10;
+  if (!threaded_ || call.bytes() <= kAtOnceBytes) drive_once(false);
+  if (threaded_ && !request->done()) {
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
+    wake_thread();
   }
   return request;
 }
@@ -53,7 +53,7 @@ Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
 void StartedOperations::wait(Request& request) { drive_until(nullptr, &request); }
 
 bool StartedOperations::test(Request& request) {
-  if (!threaded_ && !request.done() && !step() && !request.done()) look_around();
+  if (!threaded_ && !request.done()) drive_once(true);
   return request.done();
 }
 
@@ -65,23 +65,29 @@ Status StartedOperations::wait_for_collectives() {
 // Until the counter is 0 or the request is done.
 void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const Request* request) {
   const auto finished = [&] { return request != nullptr ? request->done() : counter->load(std::memory_order_acquire) == 0; };
-  if (threaded_) {
-    constexpr int kYields = 20;  // a completion is often near; a futex sleep costs 20-30 us
-    for (int i = 0; i < kYields && !finished(); ++i) sched_yield();
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, finished);
-    return;
-  }
+  if (finished()) return;
+  caller_drives_.store(true, std::memory_order_release);
   Waiter waiter(communicator_.wait_policy(), communicator_.memory()->lot(), communicator_.doorbell());
-  while (!finished()) {
-    take_inbox();
-    if (step()) {
-      waiter.reset();
-      continue;
-    }
+  bool look_around_due = false;
+  while (true) {
+    const bool moved = drive_once(std::exchange(look_around_due, false));
     if (finished()) break;
-    if (waiter.pause() >= Waiter::Pause::kArmed) look_around();
+    if (moved) {
+      waiter.reset();
+    } else {
+      look_around_due = waiter.pause() >= Waiter::Pause::kArmed;
+    }
   }
+  caller_drives_.store(false, std::memory_order_release);
+  if (thread_.joinable() && !idle()) wake_thread();
+}
+
+bool StartedOperations::drive_once(bool due) {
+  const std::lock_guard<std::mutex> lock(drive_mutex_);
+  take_inbox();
+  if (step()) return true;
+  if (due) look_around();
+  return false;
 }
 
 void StartedOperations::look_around() {
@@ -92,19 +98,21 @@ void StartedOperations::look_around() {
 }
 
 void StartedOperations::run_thread() {
+  const auto may_drive = [this] { return !idle() && !caller_drives_.load(std::memory_order_acquire); };
   Waiter waiter(communicator_.background_policy(), communicator_.memory()->lot(), communicator_.doorbell());
-  while (!stopping_.load(std::memory_order_acquire)) {
-    if (collectives_.empty() && messages_.empty()) {
+  bool look_around_due = false;
+  while (!stop_.load(std::memory_order_acquire)) {
+    if (!may_drive()) {
       waiter.reset();
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return stop_ || !inbox_.empty(); });
-    }
-    take_inbox();
-    if (step()) {
-      waiter.reset();
+      changed_.wait(lock, [&] { return stop_.load(std::memory_order_acquire) || may_drive(); });
       continue;
     }
-    if (waiter.pause() >= Waiter::Pause::kArmed) look_around();
+    if (drive_once(std::exchange(look_around_due, false))) {
+      waiter.reset();
+    } else {
+      look_around_due = waiter.pause() >= Waiter::Pause::kArmed;
+    }
   }
 }
 
@@ -184,14 +192,10 @@ void StartedOperations::complete(Request& request, Status status) {
   if (request.begun_) communicator_.recorder().end(request.record_, status.code());
   request.operation_.reset();
   request.status_ = std::move(status);
-  {
-    // Under the lock, so that a waiter cannot miss the notification between its look and its sleep.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    request.done_.store(true, std::memory_order_release);
-    if (!is_message(request.call_.get().collective)) pending_collectives_.fetch_sub(1, std::memory_order_release);
-    pending_.fetch_sub(1, std::memory_order_release);
-  }
-  changed_.notify_all();
+  const bool message = is_message(request.call_.get().collective);
+  request.done_.store(true, std::memory_order_release);
+  if (!message) pending_collectives_.fetch_sub(1, std::memory_order_release);
+  pending_.fetch_sub(1, std::memory_order_release);
 }
 
 void StartedOperations::complete_all(const Status& status) {

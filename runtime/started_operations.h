@@ -1,11 +1,13 @@
 // Operations that run while the caller computes: collectives one after the other in the order of their start, messages per peer
 // and direction in order, all of them beside each other.
 //
-// A thread drives them (GIMBAL_PROGRESS_THREAD), or wait() and test() do (GIMBAL_PROGRESS_CALLER). The thread sleeps when there
-// is nothing to do.
+// A thread drives them while the caller computes (GIMBAL_PROGRESS_THREAD); a caller that waits drives them itself, since a
+// hand-over to a sleeping thread costs 20-30 us and on a full machine the thread may not run at all. With
+// GIMBAL_PROGRESS_CALLER there is no thread: start, wait and test drive. The thread sleeps when there is nothing to do or the
+// caller drives.
 //
-// Thread safety: start, wait, test and wait_for_collectives by the communicator's one caller. `active_` belongs to whoever
-// drives.
+// Thread safety: start, wait, test and wait_for_collectives by the communicator's one caller. Who drives holds drive_mutex_ for
+// one step at a time; it is contended only in the moment in which caller and thread change places.
 #pragma once
 
 #include <atomic>
@@ -65,6 +67,9 @@ class StartedOperations {
   using Queue = std::deque<std::shared_ptr<Request>>;
 
   void run_thread();
+  void wake_thread();
+  // One step under drive_mutex_, and then a look around when `due`; true when something moved.
+  bool drive_once(bool due);
   void take_inbox();
   // One round over everything that may move; true when something did.
   bool step();
@@ -82,16 +87,17 @@ class StartedOperations {
   const bool threaded_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // inbox_ filled, a request completed, or stop_
+  std::condition_variable changed_;  // the thread has something to do, or must end
   Queue inbox_;                      // guarded by mutex_
-  bool stop_ = false;                // guarded by mutex_
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> caller_drives_{false};
 
   std::atomic<uint64_t> pending_{0};
   std::atomic<uint64_t> pending_collectives_{0};
 
-  Queue collectives_;
-  Queue messages_;
+  std::mutex drive_mutex_;
+  Queue collectives_;  // guarded by drive_mutex_, as are the requests' operations
+  Queue messages_;     // guarded by drive_mutex_
   std::thread thread_;
 };
 
