@@ -50,11 +50,14 @@ void Communicator::close() {
   if (memory_ != nullptr) memory_->control(rank()).departed.store(1, std::memory_order_release);
 }
 
+Status Communicator::check_not_forked() const {
+  if (!fork_guard_.in_child()) [[likely]]
+    return {};
+  return {Code::kInvalidUsage, "communicator \"" + name() + "\" belongs to the parent of this forked process; create one here"};
+}
+
 Status Communicator::check_usable() const {
-  if (fork_guard_.in_child()) [[unlikely]] {
-    return {Code::kInvalidUsage,
-            "communicator \"" + name() + "\" belongs to the parent of this forked process; create one here"};
-  }
+  RETURN_IF_ERROR(check_not_forked());
   if (failed_.load(std::memory_order_acquire)) [[unlikely]]
     return status();
   return {};

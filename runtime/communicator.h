@@ -54,6 +54,7 @@ class Communicator {
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const Log& log() const { return log_; }
 
+  [[nodiscard]] Status check_not_forked() const;
   // Usable now: not in a forked child, and no error sticks. Every entry point begins with it.
   [[nodiscard]] Status check_usable() const;
 

@@ -6,6 +6,7 @@
 
 #include "base/environment.h"
 #include "base/parse.h"
+#include "transport/wire.h"
 
 namespace gimbal {
 namespace {

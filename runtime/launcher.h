@@ -25,6 +25,4 @@ Result<LaunchedAs> read_launcher();
 // where ranks of one host meet. `launched` says which launcher's variables count.
 Result<std::string> read_rendezvous(const LaunchedAs& launched);
 
-inline constexpr Rank kMaxRanks = 100'000;
-
 }  // namespace gimbal

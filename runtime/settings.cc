@@ -5,6 +5,7 @@
 #include "base/environment.h"
 #include "base/parse.h"
 #include "runtime/launcher.h"
+#include "transport/wire.h"
 
 namespace gimbal {
 namespace {

@@ -1,6 +1,7 @@
 #include "runtime/started_operations.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "runtime/communicator.h"
@@ -44,16 +45,26 @@ Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
   constexpr size_t kAtOnceBytes = size_t{64} << 10;
   if (!threaded_ || call.bytes() <= kAtOnceBytes) drive_once(false);
   if (threaded_ && !request->done()) {
-    if (!thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
+    if (!thread_.joinable()) make_thread();
     wake_thread();
   }
   return request;
 }
 
+// Without a thread (RLIMIT_NPROC, memory) operations move in start, wait and test, as with GIMBAL_PROGRESS_CALLER.
+void StartedOperations::make_thread() {
+  try {
+    thread_ = std::thread([this] { run_thread(); });
+  } catch (const std::system_error& error) {
+    communicator_.log().warning(std::string("no progress thread: ") + error.what() +
+                                "; started operations move only while the caller waits");
+  }
+}
+
 void StartedOperations::wait(Request& request) { drive_until(nullptr, &request); }
 
 bool StartedOperations::test(Request& request) {
-  if (!threaded_ && !request.done()) drive_once(true);
+  if (!thread_.joinable() && !request.done()) drive_once(true);
   return request.done();
 }
 

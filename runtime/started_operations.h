@@ -67,6 +67,7 @@ class StartedOperations {
   using Queue = std::deque<std::shared_ptr<Request>>;
 
   void run_thread();
+  void make_thread();
   void wake_thread();
   // One step under drive_mutex_, and then a look around when `due`; true when something moved.
   bool drive_once(bool due);

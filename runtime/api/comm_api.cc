@@ -13,14 +13,23 @@ namespace {
 
 Status null_pointer(const char* name) { return {Code::kInvalidArgument, std::string(name) + " is NULL"}; }
 
-// Runs body(communicator) for a communicator that can be used.
+// Runs body(communicator) for a communicator of this process, whatever became of it.
 template <typename Body>
-gimbal_status_t with_usable(gimbal_comm_t comm, Body&& body) {
+gimbal_status_t with_known(gimbal_comm_t comm, Body&& body) {
   return api::enter([&]() -> Status {
     Communicator* const communicator = api::find(comm);
     if (communicator == nullptr) return api::not_a_communicator(comm);
-    RETURN_IF_ERROR(communicator->check_usable());
+    RETURN_IF_ERROR(communicator->check_not_forked());
     return body(*communicator);
+  });
+}
+
+// Runs body(communicator) for a communicator that can be used.
+template <typename Body>
+gimbal_status_t with_usable(gimbal_comm_t comm, Body&& body) {
+  return with_known(comm, [&](Communicator& communicator) -> Status {
+    RETURN_IF_ERROR(communicator.check_usable());
+    return body(communicator);
   });
 }
 
@@ -61,26 +70,23 @@ gimbal_status_t gimbal_comm_status(gimbal_comm_t comm) {
   return api::enter([&]() -> Status {
     const std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(comm));
     if (communicator == nullptr) return api::not_a_communicator(comm);
+    RETURN_IF_ERROR(communicator->check_not_forked());
     return communicator->status();
   });
 }
 
 gimbal_status_t gimbal_comm_rank(gimbal_comm_t comm, int32_t* rank) {
-  return api::enter([&]() -> Status {
-    const Communicator* const communicator = api::find(comm);
-    if (communicator == nullptr) return api::not_a_communicator(comm);
+  return with_known(comm, [&](Communicator& communicator) -> Status {
     if (rank == nullptr) return null_pointer("rank");
-    *rank = communicator->rank();
+    *rank = communicator.rank();
     return {};
   });
 }
 
 gimbal_status_t gimbal_comm_size(gimbal_comm_t comm, int32_t* size) {
-  return api::enter([&]() -> Status {
-    const Communicator* const communicator = api::find(comm);
-    if (communicator == nullptr) return api::not_a_communicator(comm);
+  return with_known(comm, [&](Communicator& communicator) -> Status {
     if (size == nullptr) return null_pointer("size");
-    *size = communicator->size();
+    *size = communicator.size();
     return {};
   });
 }
@@ -109,14 +115,12 @@ gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out) {
 }
 
 gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats) {
-  return api::enter([&]() -> Status {
-    const Communicator* const communicator = api::find(comm);
-    if (communicator == nullptr) return api::not_a_communicator(comm);
+  return with_known(comm, [&](Communicator& communicator) -> Status {
     if (stats == nullptr) return null_pointer("stats");
     if (stats->struct_bytes != sizeof(gimbal_stats_t)) {
       return {Code::kInvalidArgument, "the stats were not set by this version's GIMBAL_STATS_INIT"};
     }
-    communicator->read_stats(*stats);
+    communicator.read_stats(*stats);
     return {};
   });
 }
@@ -126,6 +130,7 @@ gimbal_status_t gimbal_comm_dump(gimbal_comm_t comm, const char* path) {
     const std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(comm));
     if (communicator == nullptr) return api::not_a_communicator(comm);
     if (path == nullptr) return null_pointer("path");
+    RETURN_IF_ERROR(communicator->check_not_forked());
     return communicator->dump(path);
   });
 }
@@ -147,11 +152,7 @@ gimbal_status_t gimbal_mem_alloc(gimbal_comm_t comm, gimbal_memory_t memory, siz
 }
 
 gimbal_status_t gimbal_mem_free(gimbal_comm_t comm, void* pointer) {
-  return api::enter([&]() -> Status {
-    Communicator* const communicator = api::find(comm);
-    if (communicator == nullptr) return api::not_a_communicator(comm);
-    return communicator->free(pointer);
-  });
+  return with_known(comm, [&](Communicator& communicator) -> Status { return communicator.free(pointer); });
 }
 
 gimbal_status_t gimbal_register(gimbal_comm_t comm, void* pointer, size_t bytes) {
@@ -163,18 +164,12 @@ gimbal_status_t gimbal_register(gimbal_comm_t comm, void* pointer, size_t bytes)
 }
 
 gimbal_status_t gimbal_deregister(gimbal_comm_t comm, void* pointer) {
-  return api::enter([&]() -> Status {
-    Communicator* const communicator = api::find(comm);
-    if (communicator == nullptr) return api::not_a_communicator(comm);
-    return communicator->deregister_memory(pointer);
-  });
+  return with_known(comm, [&](Communicator& communicator) -> Status { return communicator.deregister_memory(pointer); });
 }
 
 gimbal_status_t gimbal_explain(gimbal_comm_t comm, gimbal_collective_t collective, size_t bytes, gimbal_dtype_t dtype,
                                char* text, size_t size) {
-  return api::enter([&]() -> Status {
-    const Communicator* const communicator = api::find(comm);
-    if (communicator == nullptr) return api::not_a_communicator(comm);
+  return with_known(comm, [&](Communicator& communicator) -> Status {
     if (text == nullptr || size == 0) return null_pointer("text");
     const int collective_value = collective;
     const int dtype_value = dtype;
@@ -184,8 +179,8 @@ gimbal_status_t gimbal_explain(gimbal_comm_t comm, gimbal_collective_t collectiv
     if (dtype_value < 0 || dtype_value >= gimbal::kPublicDTypeCount) {
       return {Code::kInvalidArgument, "dtype is " + std::to_string(dtype_value) + ", not a gimbal_dtype_t"};
     }
-    const std::string explanation = communicator->explain(static_cast<gimbal::Collective>(collective_value), bytes,
-                                                          static_cast<gimbal::DType>(dtype_value));
+    const std::string explanation =
+        communicator.explain(static_cast<gimbal::Collective>(collective_value), bytes, static_cast<gimbal::DType>(dtype_value));
     const size_t length = std::min(explanation.size(), size - 1);
     std::memcpy(text, explanation.data(), length);
     text[length] = '\0';

@@ -14,11 +14,6 @@ Status not_a_request() {
   return {Code::kInvalidArgument, "the request handle names no request: it was waited for before or never made"};
 }
 
-Status in_child(const api::RequestHandle& handle) {
-  const Status usable = handle.communicator->check_usable();
-  return usable.code() == Code::kInvalidUsage ? usable : Status();
-}
-
 // Frees the handle of a completed request and returns the request's status.
 Status release(gimbal_request_t* request, const api::RequestHandle& handle) {
   const std::shared_ptr<gimbal::Request> completed = handle.request;
@@ -35,7 +30,7 @@ gimbal_status_t gimbal_wait(gimbal_request_t* request) {
     if (*request == nullptr) return {};
     const std::shared_ptr<api::RequestHandle> handle = api::requests().share(api::number_of(*request));
     if (handle == nullptr) return not_a_request();
-    RETURN_IF_ERROR(in_child(*handle));
+    RETURN_IF_ERROR(handle->communicator->check_not_forked());
     if (!handle->request->done()) handle->communicator->started().wait(*handle->request);
     return release(request, *handle);
   });
@@ -49,7 +44,7 @@ gimbal_status_t gimbal_test(gimbal_request_t* request, int* done) {
     if (*request == nullptr) return {};
     const std::shared_ptr<api::RequestHandle> handle = api::requests().share(api::number_of(*request));
     if (handle == nullptr) return not_a_request();
-    RETURN_IF_ERROR(in_child(*handle));
+    RETURN_IF_ERROR(handle->communicator->check_not_forked());
     if (!handle->request->done() && !handle->communicator->started().test(*handle->request)) {
       *done = 0;
       return {};
