@@ -7,6 +7,8 @@
 #include <sstream>
 #include <string>
 
+#include "base/parse.h"
+
 namespace gimbal {
 namespace {
 
@@ -56,6 +58,19 @@ CpuAllowance read_cpu_allowance() {
   }
   allowance.quota_cpus = cgroup_quota();
   return allowance;
+}
+
+size_t last_level_cache_bytes() {
+  constexpr size_t kDefaultBytes = size_t{8} << 20;  // a small server's
+  constexpr int kMostLevels = 8;
+  size_t last = 0;
+  for (int index = 0; index < kMostLevels; ++index) {
+    std::string text = read_file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const Result<uint64_t> bytes = parse_bytes(text);
+    if (bytes.ok()) last = std::max<size_t>(last, *bytes);
+  }
+  return last > 0 ? last : kDefaultBytes;
 }
 
 }  // namespace gimbal

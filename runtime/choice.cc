@@ -1,9 +1,8 @@
 #include "runtime/choice.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "base/cpu.h"
 #include "collectives/algorithm.h"
 #include "collectives/chunk_space.h"
 #include "collectives/verifier.h"
@@ -18,14 +17,6 @@ constexpr size_t kTwoShotBytes = size_t{16} << 10;
 constexpr size_t kPairChunkBytes = size_t{128} << 10;
 // The largest message whose whole exchange is one flag: beyond it, copying overlaps with reading in chunks.
 constexpr size_t kSmallBytes = 4096;
-
-// Where the C library finds no cache size (some virtual machines): a small server's.
-constexpr size_t kDefaultCacheBytes = size_t{8} << 20;
-
-size_t last_level_cache_bytes() {
-  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<size_t>(bytes) : kDefaultCacheBytes;
-}
 
 bool serves_directly(Collective collective) { return collective == Collective::kBarrier || StagedExchange::serves(collective); }
 
