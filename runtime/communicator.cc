@@ -88,7 +88,7 @@ Status Communicator::run_now(const Call& call, const Signature& signature) {
     Result<std::unique_ptr<Operation>> operation = make_operation(call, signature);
     status = operation.ok() ? drive(**operation, signature) : fail(operation.status(), &signature);
   }
-  recorder_.end(record, status.code());
+  recorder_.end(record, status.code(), waited_ || !status.ok());
   if (status.ok()) count_operation(call.bytes());
   return status;
 }
@@ -131,11 +131,13 @@ Result<std::unique_ptr<Operation>> Communicator::make_operation(const Call& call
 Status Communicator::drive(Operation& operation, const Signature& signature) {
   // Most small operations end within a microsecond: look a few times before anything else is set up.
   constexpr int kQuickLooks = 8;
+  waited_ = false;
   for (int look = 0; look < kQuickLooks; ++look) {
     Result<Progress> progress = operation.progress();
     if (!progress.ok()) return fail(progress.status(), &signature);
     if (*progress == Progress::kDone) return {};
   }
+  waited_ = true;
   const uint64_t began = ticks();
   const WaitPolicy& policy = adaptive_policy_.next();
   Waiter waiter(policy, memory_->lot(), doorbell());

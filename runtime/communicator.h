@@ -153,6 +153,7 @@ class Communicator {
   AdaptiveWaitPolicy adaptive_policy_;  // of blocking calls
   WaitPolicy background_policy_ = {};
   bool oversubscribed_ = false;
+  bool waited_ = false;  // the last drive() did not end at its first looks
   CpuSpreader spreader_;
   FlightRecorder recorder_;
   WaitStatistics waits_;

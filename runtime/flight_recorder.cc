@@ -47,8 +47,8 @@ void FlightRecorder::write_entry(std::ostream& out, const Entry& entry, double n
     out << ", \"state\": \"under way\"}";
     return;
   }
-  out << ", \"end_ns\": " << scale_.to_ns(end, ns_per_tick)
-      << ", \"state\": " << quoted(code_name(static_cast<int>(entry.code.load(std::memory_order_relaxed)))) << "}";
+  if (end != kUntimed) out << ", \"end_ns\": " << scale_.to_ns(end, ns_per_tick);
+  out << ", \"state\": " << quoted(code_name(static_cast<int>(entry.code.load(std::memory_order_relaxed)))) << "}";
 }
 
 Status FlightRecorder::write_json(const std::string& path, const std::string& communicator, Rank rank, Rank size,
