@@ -233,7 +233,9 @@ class MeshConnector {
 
 }  // namespace
 
-void let_others_see_the_cause() { poll(nullptr, 0, 2 * kLookForDeadMs); }
+// Four looks: on a busy machine a killed process was seen to close its sockets more than two looks before it had ended, and the
+// rank that noticed first was then blamed by the others.
+void let_others_see_the_cause() { poll(nullptr, 0, 4 * kLookForDeadMs); }
 
 std::string describe(const JoinRecord& record) {
   return "rank " + std::to_string(record.rank) + " (pid " + std::to_string(record.pid) + " on host " + record.host + ")";

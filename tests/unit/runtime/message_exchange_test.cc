@@ -44,7 +44,7 @@ class MessageExchangeTest : public testing::Test {
     const auto slot = sender_->acquire(0, bytes);
     ASSERT_TRUE(slot.ok() && *slot);
     std::memset((*slot)->data(), 0, bytes);
-    std::memcpy((*slot)->data(), words.data(), std::min(bytes, words.size() * sizeof(uint64_t)));
+    if (!words.empty()) std::memcpy((*slot)->data(), words.data(), std::min(bytes, words.size() * sizeof(uint64_t)));
     ASSERT_TRUE(sender_->commit(0, bytes, 0).ok());
   }
 
