@@ -103,7 +103,8 @@ void run_rank(NodeMemory& memory, Arena& arena, Rank rank, size_t rounds) {
           uint64_t seen = arena.slowest_ns[i].load();
           while (seen < took && !arena.slowest_ns[i].compare_exchange_weak(seen, took)) {
           }
-          const float expected = static_cast<float>(ranks * (ranks - 1) / 2 + ranks * static_cast<uint32_t>(i % 64));
+          const uint32_t sum_of_ranks = ranks * (ranks - 1) / 2;
+          const auto expected = static_cast<float>(sum_of_ranks + ranks * static_cast<uint32_t>(i % 64));
           if (std::any_of(recv.begin(), recv.begin() + static_cast<ptrdiff_t>(count), [&](float x) { return x != expected; })) {
             arena.wrong.fetch_add(1);
           }
