@@ -216,6 +216,7 @@ Status Communicator::map_node(Deadline deadline) {
   ASSIGN_OR_RETURN(std::shared_ptr<SharedSegment> segment, share_segment(layout.segment_bytes(), "node", deadline));
   memory_ = std::make_unique<NodeMemory>(std::move(segment), layout);
   context_ = std::make_unique<NodeContext>(*memory_, rank(), settings_.deterministic ? SumOrder::kTree : SumOrder::kRankOrder);
+  if (!oversubscribed_) context_->first_looks = NodeContext::kLooksWithOwnCpu;
   scheduled_ = std::make_unique<ScheduledOperations>(settings_, *context_);
   message_lanes_ = std::make_unique<LaneSet>(settings_, *memory_, 1);
   return {};

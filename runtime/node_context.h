@@ -23,6 +23,11 @@ struct NodeContext {
   const Rank nranks;
   SumOrder order = SumOrder::kRankOrder;
 
+  // How often a small exchange looks before it rings and returns: with a CPU per rank about as long as a line takes to cross
+  // between two caches, so that an exchange that ends by then pays for nothing but itself; else hardly at all.
+  uint32_t first_looks = 8;
+  static constexpr uint32_t kLooksWithOwnCpu = 100;
+
   uint32_t small_epoch = 0;
   uint32_t stage_epoch = 0;
   uint32_t direct_epoch = 0;

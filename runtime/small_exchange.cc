@@ -69,10 +69,8 @@ void SmallExchange::ring_once() {
 
 Result<Progress> SmallExchange::progress() {
   if (!published_) publish();
-  // About the time in which a line crosses between two caches; an exchange that ends within it pays for nothing but itself.
-  constexpr int kLooksBeforeRinging = 100;
-  const int looks = rung_ ? 1 : kLooksBeforeRinging;
-  for (int look = 0; look < looks; ++look) {
+  const uint32_t looks = rung_ ? 1 : context_.first_looks;
+  for (uint32_t look = 0; look < looks; ++look) {
     ASSIGN_OR_RETURN(const bool complete, all_published());
     if (!complete) continue;
     Status status = finish();
