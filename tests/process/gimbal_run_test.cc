@@ -296,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(GimbalRun, PrintsTheDocumentOfTheEnvironmentThatTheSourceTreeHolds) {
   EXPECT_EQ(run_command({binary("gimbal-run"), "--environment"}).out, environment_document());
-  EXPECT_EQ(run_command({"cat", GIMBAL_SOURCE_DIR "/docs/environment.md"}).out, environment_document());
+  EXPECT_EQ(run_command({"cat", source_file("docs/environment.md")}).out, environment_document());
 }
 
 TEST(GimbalRun, PrintsItsVersionAndItsHelp) {

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr int64_t kTimeoutMs = 5'000;  // what any file may take
-constexpr const char* kFixtures = GIMBAL_SOURCE_DIR "/tests/fixtures/topology/";
+const std::string kFixtures = source_file("tests/fixtures/topology/");
 
 CommandResult topo(std::vector<std::string> arguments, std::vector<std::pair<std::string, std::string>> environment = {}) {
   arguments.insert(arguments.begin(), binary("gimbal-topo"));
@@ -86,7 +86,7 @@ TEST_F(GimbalTopo, AFileBindsNothing) {
 }
 
 TEST_F(GimbalTopo, WhatItSavesItLoads) {
-  const std::string source = std::string(kFixtures) + "pcie4.xml";
+  const std::string source = kFixtures + "pcie4.xml";
   const CommandResult first = topo({"--load", source, "--save", file("saved.json")});
   EXPECT_EQ(first.status, 0) << first.err;
   const CommandResult second = topo({"--file", file("saved.json")});
@@ -95,13 +95,13 @@ TEST_F(GimbalTopo, WhatItSavesItLoads) {
 }
 
 TEST_F(GimbalTopo, DrawsIntoAFile) {
-  const CommandResult result = topo({"--xml", std::string(kFixtures) + "nvswitch8.xml", "--svg", file("machine.svg")});
+  const CommandResult result = topo({"--xml", kFixtures + "nvswitch8.xml", "--svg", file("machine.svg")});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(read("machine.svg"), StartsWith("<svg "));
 }
 
 TEST_F(GimbalTopo, MakesAPngOrSaysWhatIsMissing) {
-  const CommandResult result = topo({"--load", std::string(kFixtures) + "hybrid.xml", "--png", file("machine.png")});
+  const CommandResult result = topo({"--load", kFixtures + "hybrid.xml", "--png", file("machine.png")});
   if (result.status == 0) {
     EXPECT_THAT(read("machine.png"), StartsWith("\x89PNG"));
   } else {
@@ -109,7 +109,7 @@ TEST_F(GimbalTopo, MakesAPngOrSaysWhatIsMissing) {
     EXPECT_THAT(result.err, HasSubstr("librsvg2-bin"));
   }
   const CommandResult without =
-      topo({"--load", std::string(kFixtures) + "hybrid.xml", "--png", file("machine.png")}, {{"PATH", "/nonexistent"}});
+      topo({"--load", kFixtures + "hybrid.xml", "--png", file("machine.png")}, {{"PATH", "/nonexistent"}});
   EXPECT_EQ(without.status, 1);
   EXPECT_THAT(without.err, HasSubstr("librsvg2-bin"));
 }
@@ -127,7 +127,7 @@ TEST_F(GimbalTopo, HostileFilesAreOneLineWithThePathInTimeAndMemory) {
   std::string bomb = "<system>";
   for (int i = 0; i < 2'000'000; ++i) bomb += "<a/>";
   std::ofstream(file("bomb.xml")) << bomb;
-  fs::copy_file(GIMBAL_SOURCE_DIR "/tests/fuzz/corpus/topology_file/no_complete_cpuset.xml", file("no_cpuset.xml"));
+  fs::copy_file(source_file("tests/fuzz/corpus/topology_file/no_complete_cpuset.xml"), file("no_cpuset.xml"));
   std::vector<std::string> paths = {"/", "/dev/null", "/nonexistent/file"};
   for (const char* name : {"empty.xml", "truncated.xml", "random.xml", "bomb.xml", "no_cpuset.xml"})
     paths.push_back(file(name));
@@ -157,7 +157,7 @@ TEST_F(GimbalTopo, RefusesUnknownOptions) {
 }
 
 TEST_F(GimbalTopo, SaysWhereItCannotWrite) {
-  const CommandResult result = topo({"--load", std::string(kFixtures) + "no_io.xml", "--save", "/nonexistent/file"});
+  const CommandResult result = topo({"--load", kFixtures + "no_io.xml", "--save", "/nonexistent/file"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("/nonexistent/file"));
   const CommandResult full = run_command({"sh", "-c", binary("gimbal-topo") + " > /dev/full"});

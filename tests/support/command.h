@@ -22,6 +22,7 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "tests/support/folders.h"
 
 namespace gimbal::test {
 
@@ -36,9 +37,6 @@ struct CommandResult {
   std::string out;
   std::string err;
 };
-
-// A program of this build.
-inline std::string binary(const std::string& name) { return std::string(GIMBAL_BINARY_DIR) + "/bin/" + name; }
 
 class Command {
  public:

@@ -7,12 +7,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/folders.h"
 #include "tests/support/scoped_environment.h"
 
 namespace gimbal {
 namespace {
 
 using test::ScopedEnvironment;
+using test::source_file;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -28,7 +30,7 @@ TEST(Environment, TheTableIsSortedAndComplete) {
 }
 
 TEST(Environment, TheDocumentInDocsIsTheOneThatTheTablePrints) {
-  std::ifstream file(GIMBAL_SOURCE_DIR "/docs/environment.md");
+  std::ifstream file(source_file("docs/environment.md"));
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), environment_document()) << "write it anew: gimbal-run --environment > docs/environment.md";

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/folders.h"
 #include "tools/gimbal_topo/json_report.h"
 #include "topology/graph_json.h"
 #include "topology/load.h"
@@ -15,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TopologyGraph fixture(const std::string& name) {
-  Result<TopologyGraph> graph = load_topology_file(GIMBAL_SOURCE_DIR "/tests/fixtures/topology/" + name);
+  Result<TopologyGraph> graph = load_topology_file(source_file("tests/fixtures/topology/" + name));
   EXPECT_TRUE(graph.ok()) << graph.status().message();
   return graph.ok() ? *graph : TopologyGraph{};
 }

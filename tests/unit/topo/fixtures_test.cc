@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/folders.h"
 #include "tools/gimbal_topo/text_report.h"
 #include "topology/graph_json.h"
 #include "topology/load.h"
@@ -24,7 +25,7 @@ std::string read_file(const fs::path& path) {
 
 std::vector<std::string> machines() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(GIMBAL_SOURCE_DIR "/tests/fixtures/topology")) {
+  for (const auto& entry : fs::directory_iterator(source_file("tests/fixtures/topology"))) {
     if (entry.path().extension() == ".xml") names.push_back(entry.path().stem());
   }
   return names;
@@ -33,7 +34,7 @@ std::vector<std::string> machines() {
 class Fixture : public testing::TestWithParam<std::string> {
  protected:
   [[nodiscard]] static fs::path file(const std::string& extension) {
-    return fs::path(GIMBAL_SOURCE_DIR "/tests/fixtures/topology") / (GetParam() + extension);
+    return fs::path(source_file("tests/fixtures/topology")) / (GetParam() + extension);
   }
 };
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "tests/support/folders.h"
+
 namespace gimbal::test {
 
 inline constexpr const char* kNoReferenceFiles =
@@ -15,7 +17,7 @@ inline constexpr const char* kNoReferenceFiles =
 // name: "topologies/azure-ndv4-topo.xml".
 inline std::optional<std::string> reference_file(const std::string& name) {
   const char* chosen = std::getenv("TOPOLOGY_CASES");
-  const std::filesystem::path folder = chosen != nullptr ? chosen : std::string(GIMBAL_SOURCE_DIR) + "/../shared/cases";
+  const std::filesystem::path folder = chosen != nullptr ? chosen : source_file("../shared/cases");
   const std::filesystem::path path = folder / name;
   if (!std::filesystem::exists(path)) return std::nullopt;
   return path.string();
@@ -23,7 +25,7 @@ inline std::optional<std::string> reference_file(const std::string& name) {
 
 // A machine of the project's own.
 inline std::string fixture(const std::string& name) {
-  return std::string(GIMBAL_SOURCE_DIR) + "/tests/fixtures/topology/" + name;
+  return source_file("tests/fixtures/topology/" + name);
 }
 
 }  // namespace gimbal::test
