@@ -24,8 +24,6 @@ inline std::optional<std::string> reference_file(const std::string& name) {
 }
 
 // A machine of the project's own.
-inline std::string fixture(const std::string& name) {
-  return source_file("tests/fixtures/topology/" + name);
-}
+inline std::string fixture(const std::string& name) { return source_file("tests/fixtures/topology/" + name); }
 
 }  // namespace gimbal::test
