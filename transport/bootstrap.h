@@ -67,6 +67,18 @@ class Bootstrap {
   virtual Status send_descriptor(Rank peer, int fd, Deadline deadline) = 0;
   virtual Result<FileDescriptor> receive_descriptor(Rank peer, Deadline deadline) = 0;
 
+  // News need no call on the other side: faults, announcements, farewells. Both functions may be called from any thread, while
+  // another is in a call above too, and never wait. What the sockets do not take now goes out with the next call on this mesh.
+  virtual void post(std::span<const Rank> to, std::span<const std::byte> value) = 0;
+  struct News {
+    Rank from = 0;
+    std::vector<std::byte> value;
+  };
+  // What has arrived, in order per peer. An error when a peer sends what no rank sends.
+  virtual Result<std::vector<News>> take_news() = 0;
+  // Readable (to poll and epoll) when something has arrived, or a peer's end has closed, since the last take_news().
+  [[nodiscard]] virtual int arrival_descriptor() const = 0;
+
   // Without waiting: OK, or REMOTE naming the first rank whose process or connection is gone ("rank 2 (pid 77 on host a) is
   // gone: its process ended"). Safe to call from any thread while another is in all_gather or send.
   virtual Status check_peers() = 0;

@@ -149,6 +149,9 @@ Status ControlConnection::deliver(const FrameHeader& header, Bytes payload) {
     case FrameKind::kMessage:
       messages_.push_back(std::move(payload));
       return {};
+    case FrameKind::kNews:
+      news_.push_back(std::move(payload));
+      return {};
     case FrameKind::kGather:
       gathered_[header.tag].push_back(std::move(payload));
       return {};
@@ -165,13 +168,17 @@ Status ControlConnection::malformed(const std::string& what) const {
   return {Code::kInternal, peer_ + " sent what no rank sends on a control connection: " + what};
 }
 
-std::optional<Bytes> ControlConnection::take_message() {
-  if (messages_.empty()) return std::nullopt;
-  Bytes message = std::move(messages_.front());
-  messages_.pop_front();
-  held_bytes_ -= message.size() + kFrameHeaderBytes;
-  return message;
+std::optional<Bytes> ControlConnection::take_front(std::deque<Bytes>& queue) {
+  if (queue.empty()) return std::nullopt;
+  Bytes front = std::move(queue.front());
+  queue.pop_front();
+  held_bytes_ -= front.size() + kFrameHeaderBytes;
+  return front;
 }
+
+std::optional<Bytes> ControlConnection::take_message() { return take_front(messages_); }
+
+std::optional<Bytes> ControlConnection::take_news() { return take_front(news_); }
 
 std::optional<Bytes> ControlConnection::take_gathered(uint64_t tag) {
   const auto entry = gathered_.find(tag);

@@ -38,6 +38,7 @@ class ControlConnection {
   std::optional<Bytes> take_message();
   std::optional<Bytes> take_gathered(uint64_t tag);
   std::optional<FileDescriptor> take_descriptor();
+  std::optional<Bytes> take_news();
 
  private:
   struct OutFrame {
@@ -50,6 +51,7 @@ class ControlConnection {
   Result<size_t> send_part(const OutFrame& frame);
   Status take_frames();
   Status deliver(const FrameHeader& header, Bytes payload);
+  std::optional<Bytes> take_front(std::deque<Bytes>& queue);
   [[nodiscard]] Status malformed(const std::string& what) const;
 
   FileDescriptor socket_;
@@ -62,6 +64,7 @@ class ControlConnection {
   std::deque<FileDescriptor> arrived_descriptors_;
   std::deque<FileDescriptor> descriptors_;
   std::deque<Bytes> messages_;
+  std::deque<Bytes> news_;
   std::map<uint64_t, std::deque<Bytes>> gathered_;
 };
 

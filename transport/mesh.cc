@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <numeric>
 
 #include "transport/descriptor_limit.h"
@@ -45,6 +48,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const MeshPlan& plan, FileDescriptor
   ASSIGN_OR_RETURN(std::vector<FileDescriptor> sockets, connect_mesh(plan, listener.get(), deadline));
   listener.reset();
   std::unique_ptr<Mesh> mesh(new Mesh(plan, std::move(sockets)));
+  RETURN_IF_ERROR(mesh->watch_arrivals());
   RETURN_IF_ERROR(mesh->all_gather({}, deadline));
   return mesh;
 }
@@ -60,13 +64,29 @@ Mesh::Mesh(const MeshPlan& plan, std::vector<FileDescriptor> sockets) : plan_(pl
   }
 }
 
+Status Mesh::watch_arrivals() {
+  arrivals_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  posted_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!arrivals_.valid() || !posted_.valid()) return system_error("watching the control connections", errno);
+  for (Rank rank = 0; rank < plan_.size(); ++rank) {
+    if (rank == plan_.rank) continue;
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<uint32_t>(rank);
+    if (epoll_ctl(arrivals_.get(), EPOLL_CTL_ADD, at(rank).connection.fd(), &event) != 0) {
+      return system_error("watching the control connections", errno);
+    }
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Bootstrap>> Mesh::derive(std::span<const Rank> members, const std::string& name, uint64_t tag,
                                                 Deadline deadline) {
   const auto mine = std::find(members.begin(), members.end(), plan_.rank);
   if (mine == members.end()) {
     return Status(Code::kInvalidArgument, "rank " + std::to_string(plan_.rank) + " is not a member of \"" + name + "\"");
   }
-  RETURN_IF_ERROR(reserve_descriptors(2 * members.size() + 1));
+  RETURN_IF_ERROR(reserve_descriptors(2 * members.size() + 3));
   ASSIGN_OR_RETURN(ControlListener listener, open_control_listener());
   const Nonce nonce = random_nonce();
   const Bytes value = ByteWriter().raw(nonce).text(listener.address).take();
@@ -99,6 +119,7 @@ Result<std::vector<Bytes>> Mesh::all_gather(std::span<const std::byte> value, De
 Result<std::vector<Bytes>> Mesh::exchange(std::span<const Rank> members, uint64_t tag, std::span<const std::byte> value,
                                           Deadline deadline) {
   if (value.size() > kMaxFrameBytes) return too_large(value.size());
+  const Use use(*this);
   const auto shared = std::make_shared<const Bytes>(value.begin(), value.end());
   std::vector<std::optional<Bytes>> values(peers_.size());
   std::vector<Rank> others;
@@ -122,6 +143,7 @@ Result<std::vector<Bytes>> Mesh::exchange(std::span<const Rank> members, uint64_
 Status Mesh::send(Rank peer, std::span<const std::byte> value, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
   if (value.size() > kMaxFrameBytes) return too_large(value.size());
+  const Use use(*this);
   at(peer).connection.queue(FrameKind::kMessage, 0, std::make_shared<const Bytes>(value.begin(), value.end()));
   return pump(
       std::array{peer}, [](Rank) { return false; }, "", deadline);
@@ -129,6 +151,7 @@ Status Mesh::send(Rank peer, std::span<const std::byte> value, Deadline deadline
 
 Result<Bytes> Mesh::receive(Rank peer, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
+  const Use use(*this);
   std::optional<Bytes> message;
   const auto pending = [&](Rank rank) {
     if (!message) message = at(rank).connection.take_message();
@@ -142,6 +165,7 @@ Status Mesh::send_descriptor(Rank peer, int fd, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
   FileDescriptor copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));  // outlives the call when the deadline comes first
   if (!copy.valid()) return system_error("descriptor for " + describe(plan_.roster.records[static_cast<size_t>(peer)]), errno);
+  const Use use(*this);
   at(peer).connection.queue_descriptor(std::move(copy));
   return pump(
       std::array{peer}, [](Rank) { return false; }, "", deadline);
@@ -149,6 +173,7 @@ Status Mesh::send_descriptor(Rank peer, int fd, Deadline deadline) {
 
 Result<FileDescriptor> Mesh::receive_descriptor(Rank peer, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
+  const Use use(*this);
   std::optional<FileDescriptor> fd;
   const auto pending = [&](Rank rank) {
     if (!fd) fd = at(rank).connection.take_descriptor();
@@ -169,6 +194,7 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
   std::vector<Rank> waiting(involved.begin(), involved.end());
   bool ended_before = false;
   for (;;) {
+    send_posts();
     for (const Rank rank : waiting) RETURN_IF_ERROR(at(rank).connection.flush());
     const auto is_done = [&](Rank rank) { return !pending(rank) && !at(rank).connection.has_unsent(); };
     std::erase_if(waiting, is_done);
@@ -186,8 +212,8 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
       return {Code::kTimeout, *what == '\0' ? peer + " took no more bytes of a control message before the deadline"
                                             : std::string("no ") + what + " from " + peer + " before the deadline"};
     }
-    ended_before = wait_for_peers(waiting, pending, deadline);
-    for (const Rank rank : waiting) RETURN_IF_ERROR(at(rank).connection.fill());
+    ended_before = wait_for_peers(waiting, deadline);
+    RETURN_IF_ERROR(read_arrivals());
   }
 }
 
@@ -198,19 +224,94 @@ Rank Mesh::choose_culprit(Rank closed, std::span<const Rank> involved) {
 }
 
 // Returns whether a process among them has ended.
-bool Mesh::wait_for_peers(std::span<const Rank> waiting, const std::function<bool(Rank)>& pending, Deadline deadline) {
-  std::vector<pollfd> polled;
+bool Mesh::wait_for_peers(std::span<const Rank> waiting, Deadline deadline) {
+  std::vector<pollfd> polled = {{.fd = arrivals_.get(), .events = POLLIN, .revents = 0},
+                                {.fd = posted_.get(), .events = POLLIN, .revents = 0}};
   for (const Rank rank : waiting) {
-    short events = pending(rank) ? POLLIN : 0;
-    if (at(rank).connection.has_unsent()) events |= POLLOUT;
-    polled.push_back({.fd = at(rank).connection.fd(), .events = events, .revents = 0});
+    const bool unsent = at(rank).connection.has_unsent();
+    polled.push_back({.fd = unsent ? at(rank).connection.fd() : -1, .events = POLLOUT, .revents = 0});
     polled.push_back({.fd = at(rank).process.get(), .events = POLLIN, .revents = 0});
   }
   poll(polled.data(), polled.size(), deadline.remaining_ms());
-  for (size_t i = 1; i < polled.size(); i += 2) {
+  for (size_t i = 3; i < polled.size(); i += 2) {
     if (polled[i].revents != 0) return true;
   }
   return false;
+}
+
+Status Mesh::read_arrivals() {
+  constexpr int kEventsPerLook = 64;
+  std::array<epoll_event, kEventsPerLook> events;
+  int count = kEventsPerLook;
+  while (count == kEventsPerLook) {
+    count = epoll_wait(arrivals_.get(), events.data(), kEventsPerLook, 0);
+    for (int i = 0; i < count; ++i) {
+      const auto rank = static_cast<Rank>(events[static_cast<size_t>(i)].data.u32);
+      ControlConnection& connection = at(rank).connection;
+      const Status status = connection.fill();
+      // Its end would be readable for ever; so would what nobody can read.
+      if (connection.closed() || !status.ok()) epoll_ctl(arrivals_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
+      const std::lock_guard<std::mutex> lock(news_mutex_);
+      while (std::optional<Bytes> news = connection.take_news()) news_.push_back({rank, *std::move(news)});
+      if (!status.ok()) return status;
+    }
+  }
+  return {};
+}
+
+void Mesh::post(std::span<const Rank> to, std::span<const std::byte> value) {
+  GIMBAL_DCHECK(value.size() <= kMaxFrameBytes);
+  {
+    const std::lock_guard<std::mutex> lock(news_mutex_);
+    posts_.push_back({{to.begin(), to.end()}, std::make_shared<const Bytes>(value.begin(), value.end())});
+  }
+  send_posts_if_free();
+  // Who holds use_ may be in poll().
+  static_cast<void>(eventfd_write(posted_.get(), 1));
+}
+
+void Mesh::send_posts() {
+  eventfd_t unused = 0;
+  static_cast<void>(eventfd_read(posted_.get(), &unused));
+  std::vector<Post> posts;
+  {
+    const std::lock_guard<std::mutex> lock(news_mutex_);
+    posts.swap(posts_);
+  }
+  for (const Post& post : posts) {
+    for (const Rank rank : post.to) at(rank).connection.queue(FrameKind::kNews, 0, post.value);
+  }
+  for (Peer& peer : peers_) {
+    // A connection that fails is found by whoever reads from it.
+    if (peer.connection.has_unsent()) static_cast<void>(peer.connection.flush());
+  }
+}
+
+void Mesh::send_posts_if_free() {
+  const auto has_posts = [this] {
+    const std::lock_guard<std::mutex> lock(news_mutex_);
+    return !posts_.empty();
+  };
+  while (has_posts() && use_.try_lock()) {
+    send_posts();
+    use_.unlock();
+  }
+}
+
+Result<std::vector<Bootstrap::News>> Mesh::take_news() {
+  Status status;
+  // Who holds use_ reads for all.
+  if (use_.try_lock()) {
+    send_posts();
+    status = read_arrivals();
+    use_.unlock();
+    send_posts_if_free();
+  }
+  const std::lock_guard<std::mutex> lock(news_mutex_);
+  if (news_.empty() && !status.ok()) return status;
+  std::vector<News> news(std::make_move_iterator(news_.begin()), std::make_move_iterator(news_.end()));
+  news_.clear();
+  return news;
 }
 
 bool Mesh::has_ended(Rank rank) { return is_readable(at(rank).process.get(), 0); }

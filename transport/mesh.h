@@ -1,9 +1,11 @@
 // The control connections of one communicator: Bootstrap over Unix sockets.
 //
-// Owned by a communicator and used by one thread at a time, except check_peers() and gone(): they look only at descriptors,
-// which do not change between construction and destruction, and at a list under a lock.
+// Owned by a communicator and used by one thread at a time, except news, check_peers() and gone(). The last two look only at
+// descriptors, which do not change between construction and destruction, and at a list under a lock. Connections belong to
+// whoever holds use_: a call keeps it until it has ended; news are queued under news_mutex_, and who holds use_ sends them.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,6 +33,9 @@ class Mesh : public Bootstrap {
   Result<Bytes> receive(Rank peer, Deadline deadline) override;
   Status send_descriptor(Rank peer, int fd, Deadline deadline) override;
   Result<FileDescriptor> receive_descriptor(Rank peer, Deadline deadline) override;
+  void post(std::span<const Rank> to, std::span<const std::byte> value) override;
+  Result<std::vector<News>> take_news() override;
+  [[nodiscard]] int arrival_descriptor() const override { return arrivals_.get(); }
   Status check_peers() override;
   [[nodiscard]] std::vector<Rank> gone() override;
 
@@ -40,12 +45,36 @@ class Mesh : public Bootstrap {
     FileDescriptor process;  // pidfd; invalid where there is none
   };
 
+  struct Post {
+    std::vector<Rank> to;
+    SharedBytes value;
+  };
+  // Holds use_; at the end what was posted meanwhile is sent.
+  class Use {
+   public:
+    explicit Use(Mesh& mesh) : mesh_(mesh) { mesh_.use_.lock(); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() {
+      mesh_.use_.unlock();
+      mesh_.send_posts_if_free();
+    }
+
+   private:
+    Mesh& mesh_;
+  };
+
   Mesh(const MeshPlan& plan, std::vector<FileDescriptor> sockets);
+  Status watch_arrivals();
   Result<std::vector<Bytes>> exchange(std::span<const Rank> members, uint64_t tag, std::span<const std::byte> value,
                                       Deadline deadline);
   // Sends what is queued for these peers and reads from those that pending() names, until none is left.
   Status pump(std::span<const Rank> involved, const std::function<bool(Rank)>& pending, const char* what, Deadline deadline);
-  bool wait_for_peers(std::span<const Rank> waiting, const std::function<bool(Rank)>& pending, Deadline deadline);
+  bool wait_for_peers(std::span<const Rank> waiting, Deadline deadline);
+  // While use_ is held: what has arrived from any peer, and what was posted to any.
+  Status read_arrivals();
+  void send_posts();
+  void send_posts_if_free();
   Status check_peer_argument(Rank peer) const;
   [[nodiscard]] Peer& at(Rank rank) { return peers_[static_cast<size_t>(rank)]; }
   bool has_ended(Rank rank);
@@ -56,6 +85,12 @@ class Mesh : public Bootstrap {
   std::vector<PeerIdentity> identities_;
   std::vector<Peer> peers_;  // by rank; this rank's own is empty
   uint64_t gathers_ = 0;
+  FileDescriptor arrivals_;  // an epoll instance over the open connections
+  FileDescriptor posted_;    // an eventfd: a post waits for who holds use_
+  std::mutex use_;
+  std::mutex news_mutex_;
+  std::deque<News> news_;    // guarded by news_mutex_
+  std::vector<Post> posts_;  // guarded by news_mutex_
   std::mutex gone_mutex_;
   std::vector<Rank> gone_;
 };

@@ -219,8 +219,7 @@ std::optional<FrameHeader> parse_frame_header(std::span<const std::byte> bytes) 
   FrameHeader header;
   header.bytes = reader.u32();
   header.tag = reader.u64();
-  if (!reader.finished() || kind < static_cast<uint8_t>(FrameKind::kMessage) ||
-      kind > static_cast<uint8_t>(FrameKind::kDescriptor)) {
+  if (!reader.finished() || kind < static_cast<uint8_t>(FrameKind::kMessage) || kind > static_cast<uint8_t>(FrameKind::kNews)) {
     return std::nullopt;
   }
   header.kind = static_cast<FrameKind>(kind);

@@ -116,7 +116,7 @@ std::optional<MeshHello> parse_mesh_hello(std::span<const std::byte> bytes);
 // What the sender of a hello proves; `accepts` tells the two directions apart.
 Bytes mesh_proof_context(bool accepts, Rank from, Rank to, const std::string& address);
 
-enum class FrameKind : uint8_t { kMessage = 1, kGather = 2, kDescriptor = 3 };
+enum class FrameKind : uint8_t { kMessage = 1, kGather = 2, kDescriptor = 3, kNews = 4 };
 struct FrameHeader {
   FrameKind kind = FrameKind::kMessage;
   uint32_t bytes = 0;
