@@ -150,7 +150,7 @@ Result<std::unique_ptr<FileStore>> FileStore::find_session(const std::string& fo
         const std::string name = text.starts_with(before) ? text.substr(before.size(), 2 * sizeof(Nonce)) : "";
         if (!is_session_name(name)) return Status(Code::kSystem, path + " is not a Gimbal rendezvous file");
         if (text != session_text(name, job_key)) {
-          return Status(Code::kMismatch, "file://" + folder + " belongs to a job with another key");
+          return Status(Code::kMismatch, "file://" + folder + " belongs to another job, or to one with another GIMBAL_JOB_KEY");
         }
         return std::unique_ptr<FileStore>(new FileStore(folder, std::move(session), folder + "/" + name, false));
       }

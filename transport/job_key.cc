@@ -2,6 +2,10 @@
 
 #include <sodium.h>
 
+#include <algorithm>
+
+#include "transport/bytes.h"
+
 namespace gimbal {
 namespace {
 
@@ -39,9 +43,17 @@ std::string hex_digest(std::string_view text) {
   return to_hex(digest);
 }
 
-JobKey::JobKey(std::string_view secret) {
+JobKey::JobKey(std::string_view secret, std::string_view launch) {
   initialize();
-  crypto_generichash(reinterpret_cast<unsigned char*>(key_.data()), key_.size(), raw(secret), secret.size(), nullptr, 0);
+  const Bytes text = ByteWriter().text(secret).text(launch).take();
+  crypto_generichash(reinterpret_cast<unsigned char*>(key_.data()), key_.size(), raw(text), text.size(), nullptr, 0);
+}
+
+Nonce JobKey::id() const {
+  const Proof digest = prove(as_bytes("the job's name"));
+  Nonce id;
+  std::copy_n(digest.begin(), id.size(), id.begin());
+  return id;
 }
 
 JobKey JobKey::derive(std::span<const std::byte> context) const { return JobKey(prove(context)); }

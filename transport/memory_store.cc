@@ -43,7 +43,8 @@ Result<std::unique_ptr<Store>> open_memory_store(const std::string& name, const 
   };
   ASSIGN_OR_RETURN(std::shared_ptr<SharedTable> shared,
                    ProcessRegistry::instance().find_or_create<SharedTable>("store/" + name, create));
-  if (shared->job_key != job_key) return Status(Code::kMismatch, "memory://" + name + " belongs to a job with another key");
+  if (shared->job_key != job_key)
+    return Status(Code::kMismatch, "memory://" + name + " belongs to another job, or to one with another GIMBAL_JOB_KEY");
   return std::unique_ptr<Store>(new MemoryStore(std::move(shared)));
 }
 

@@ -75,19 +75,32 @@ Result<FileDescriptor> listen_on(const SocketAddress& address) {
   return fd;
 }
 
-ConnectAttempt connect_to(const SocketAddress& address, Deadline deadline) {
+ConnectAttempt start_connect(const SocketAddress& address) {
   FileDescriptor fd = open_socket(address);
   if (!fd.valid()) return {.fd = {}, .error_number = errno};
-  int error_number = 0;
-  if (connect(fd.get(), raw(address), address.length) != 0) error_number = errno;
-  if (error_number == EINPROGRESS || error_number == EINTR) {
-    if (wait_for(fd.get(), POLLOUT, deadline) == WaitOutcome::kDeadline) return {.fd = {}, .error_number = -1};
-    socklen_t length = sizeof(error_number);
-    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+  if (connect(fd.get(), raw(address), address.length) == 0) {
+    const int error_number = finish_connect(fd.get(), address);
+    if (error_number != 0) fd.reset();
+    return {.fd = std::move(fd), .error_number = error_number};
   }
-  if (error_number == 0 && is_connected_to_itself(fd.get(), address)) error_number = ECONNREFUSED;
-  if (error_number != 0) return {.fd = {}, .error_number = error_number};
-  return {.fd = std::move(fd)};
+  if (errno == EINPROGRESS || errno == EINTR) return {.fd = std::move(fd), .error_number = EINPROGRESS};
+  return {.fd = {}, .error_number = errno};
+}
+
+int finish_connect(int fd, const SocketAddress& address) {
+  int error_number = 0;
+  socklen_t length = sizeof(error_number);
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length);
+  return error_number == 0 && is_connected_to_itself(fd, address) ? ECONNREFUSED : error_number;
+}
+
+ConnectAttempt connect_to(const SocketAddress& address, Deadline deadline) {
+  ConnectAttempt attempt = start_connect(address);
+  if (attempt.error_number != EINPROGRESS) return attempt;
+  if (wait_for(attempt.fd.get(), POLLOUT, deadline) == WaitOutcome::kDeadline) return {.fd = {}, .error_number = -1};
+  attempt.error_number = finish_connect(attempt.fd.get(), address);
+  if (attempt.error_number != 0) attempt.fd.reset();
+  return attempt;
 }
 
 ConnectAttempt accept_from(int listener) {

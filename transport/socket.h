@@ -39,6 +39,10 @@ struct ConnectAttempt {
   int error_number = 0;
 };
 ConnectAttempt connect_to(const SocketAddress& address, Deadline deadline);
+// The same without waiting: EINPROGRESS comes with the socket, on which finish_connect() says more once POLLOUT has come.
+ConnectAttempt start_connect(const SocketAddress& address);
+// errno of a connection attempt that has ended; 0 when it is connected.
+int finish_connect(int fd, const SocketAddress& address);
 // The next waiting connection; invalid with errno in error_number when there is none or it failed.
 ConnectAttempt accept_from(int listener);
 

@@ -40,7 +40,7 @@ Result<std::unique_ptr<Store>> serve_or_connect(const std::vector<SocketAddress>
     ASSIGN_OR_RETURN(std::unique_ptr<StoreServer> server, StoreServer::start(addresses.front(), key));
     return std::unique_ptr<Store>(new ServedStore(std::move(server)));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Store> client, StoreClient::connect(addresses, rendezvous, key, deadline));
+  ASSIGN_OR_RETURN(std::unique_ptr<Store> client, StoreClient::connect(addresses, rendezvous, key, rank, deadline));
   return client;
 }
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
+#include <optional>
+
+#include "transport/hello.h"
 
 namespace gimbal {
 namespace {
@@ -15,89 +15,90 @@ namespace {
 // set, add and a look without waiting take one round trip; a server that needs longer has stopped.
 constexpr int64_t kRoundTripMs = 30'000;
 
-Status stranger(const std::string& address) { return {Code::kRemote, address + " answered, but is not a Gimbal store"}; }
+// Looks for the server behind several addresses at once, so that a silent stranger behind one of them holds up nothing.
+class StoreSearch {
+ public:
+  StoreSearch(const std::vector<SocketAddress>& addresses, const JobKey& key, Rank rank) : key_(key), rank_(rank) {
+    for (const SocketAddress& address : addresses) tries_.push_back({.address = address});
+  }
 
-// The server's hello. A stranger is known by its first wrong byte.
-Result<StoreHello> read_hello(int fd, const std::string& address, Deadline deadline) {
-  Bytes bytes(kStoreHelloBytes);
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    const Transfer transfer = read_some(fd, std::span(bytes).subspan(filled));
-    if (transfer.closed) return stranger(address);
-    if (transfer.error_number != 0) return system_error(address + ": reading", transfer.error_number);
-    filled += transfer.bytes;
-    const size_t known = std::min(filled, kMagicBytes);
-    if (!std::ranges::equal(store_magic().first(known), std::span(bytes).first(known))) return stranger(address);
-    if (transfer.bytes == 0 && wait_for(fd, POLLIN, deadline) == WaitOutcome::kDeadline) {
-      return Status(Code::kTimeout, address + " accepted the connection but did not answer: it is not a Gimbal store");
+  Result<FileDescriptor> run(Deadline deadline) {
+    for (;;) {
+      for (Try& one : tries_) {
+        if (!one.client && !one.final && monotonic_ns() >= one.next_ns) {
+          one.client.emplace(one.address, key_, Claim{.purpose = Purpose::kStore, .from = rank_});
+        }
+        if (one.client && step(one)) return one.client->take();
+      }
+      const bool all_final = std::ranges::all_of(tries_, [](const Try& one) { return one.final; });
+      if (all_final || deadline.passed()) return failure();
+      wait(deadline);
     }
   }
-  const std::optional<StoreHello> hello = parse_store_hello(bytes);
-  if (!hello) return stranger(address);
-  if (hello->version != kWireVersion) {
-    return Status(Code::kMismatch, address + " speaks version " + std::to_string(hello->version) +
-                                       " of the store's protocol, this rank speaks version " + std::to_string(kWireVersion));
-  }
-  return *hello;
-}
 
-Status shake_hands(int fd, const std::string& address, const JobKey& key, Deadline deadline) {
-  const StoreHello mine{.nonce = random_nonce()};
-  RETURN_IF_ERROR(write_all(fd, encode(mine), address, deadline));
-  ASSIGN_OR_RETURN(const StoreHello theirs, read_hello(fd, address, deadline));
-  RETURN_IF_ERROR(write_all(fd, key.prove(store_proof_context("client", mine.nonce, theirs.nonce)), address, deadline));
-  std::array<std::byte, kStoreVerdictBytes> bytes;
-  RETURN_IF_ERROR(read_all(fd, bytes, address, deadline));
-  const std::optional<StoreVerdict> verdict = parse_store_verdict(bytes);
-  if (!verdict) return stranger(address);
-  if (!verdict->accepted || !key.verify(store_proof_context("server", mine.nonce, theirs.nonce), verdict->proof)) {
-    return {Code::kMismatch, address + " belongs to a job with another key"};
-  }
-  return {};
-}
+ private:
+  static constexpr int64_t kFirstPauseNs = 500'000;
+  static constexpr int64_t kLongestPauseNs = 50'000'000;
 
-// One try at one address. A connection that ends during the hello is worth another try: the server of a job that has just
-// ended, or one that is short of descriptors.
-Status try_address(const SocketAddress& address, const std::string& name, const JobKey& key, Deadline deadline,
-                   FileDescriptor& socket, bool& again) {
-  ConnectAttempt attempt = connect_to(address, deadline);
-  again = true;
-  if (!attempt.fd.valid()) {
-    const std::string why = attempt.error_number < 0 ? "no answer" : std::strerror(attempt.error_number);
-    return {Code::kTimeout, name + " could not be reached before the deadline (" + why + "): is rank 0 running?"};
+  struct Try {
+    SocketAddress address;
+    std::optional<HelloClient> client = std::nullopt;
+    int64_t pause_ns = kFirstPauseNs;
+    int64_t next_ns = 0;
+    Status last = {};
+    bool final = false;  // a stranger, or the server of another job
+  };
+
+  static bool step(Try& one) {
+    const HelloClient::Step step = one.client->step();
+    if (step != HelloClient::Step::kFailed) return step == HelloClient::Step::kDone;
+    one.last = one.client->failure();
+    one.final = !one.client->worth_another_try();
+    if (one.client->error_number() != 0) one.last = not_there(one.address, std::strerror(one.client->error_number()));
+    one.client.reset();
+    one.next_ns = monotonic_ns() + one.pause_ns;
+    one.pause_ns = std::min(one.pause_ns * 2, kLongestPauseNs);
+    return false;
   }
-  Status status = shake_hands(attempt.fd.get(), name, key, deadline);
-  if (status.ok()) {
-    socket = std::move(attempt.fd);
-    return status;
+
+  static Status not_there(const SocketAddress& address, const std::string& why) {
+    return {Code::kTimeout, address.text + " could not be reached before the deadline (" + why + "): is rank 0 running?"};
   }
-  std::byte ignored;
-  const bool ended = recv(attempt.fd.get(), &ignored, 1, MSG_PEEK) == 0 || errno == ECONNRESET;
-  again = status.code() == Code::kRemote && ended;
-  return status;
-}
+
+  void wait(Deadline deadline) const {
+    std::vector<pollfd> polled;
+    int64_t until_ns = deadline.at_ns();
+    for (const Try& one : tries_) {
+      if (one.client) polled.push_back({.fd = one.client->fd(), .events = one.client->events(), .revents = 0});
+      if (!one.client && !one.final) until_ns = std::min(until_ns, one.next_ns);
+    }
+    const int64_t left_ns = std::max<int64_t>(0, until_ns - monotonic_ns());
+    const timespec timeout = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
+    ppoll(polled.data(), polled.size(), &timeout, nullptr);
+  }
+
+  // Of every address, because any of them may be the one that is meant.
+  [[nodiscard]] Status failure() const {
+    Status all;
+    for (const Try& one : tries_) {
+      const Status status = one.client ? one.client->late() : one.last;
+      all = all.ok() ? status : Status(all.code(), all.message() + "; " + status.message());
+    }
+    return all;
+  }
+
+  const JobKey& key_;
+  const Rank rank_;
+  std::vector<Try> tries_;
+};
 
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::vector<SocketAddress>& addresses,
-                                                          const std::string& rendezvous, const JobKey& key, Deadline deadline) {
-  constexpr std::chrono::microseconds kFirstPause(500);
-  constexpr std::chrono::microseconds kLongestPause(50'000);
-  std::chrono::microseconds pause = kFirstPause;
-  for (;;) {
-    Status failure;
-    for (const SocketAddress& address : addresses) {
-      FileDescriptor socket;
-      bool again = false;
-      failure = try_address(address, address.text, key, deadline, socket, again);
-      if (failure.ok()) return std::unique_ptr<StoreClient>(new StoreClient(std::move(socket), "the store at " + rendezvous));
-      if (!again) return failure;
-    }
-    if (deadline.passed()) return failure;
-    const std::chrono::nanoseconds left(deadline.remaining_ns());
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, left));
-    pause = std::min(pause * 2, kLongestPause);
-  }
+                                                          const std::string& rendezvous, const JobKey& key, Rank rank,
+                                                          Deadline deadline) {
+  ASSIGN_OR_RETURN(FileDescriptor socket, StoreSearch(addresses, key, rank).run(deadline));
+  return std::unique_ptr<StoreClient>(new StoreClient(std::move(socket), "the store at " + rendezvous));
 }
 
 Status StoreClient::set(const std::string& key, std::span<const std::byte> value) {

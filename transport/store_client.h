@@ -15,10 +15,12 @@ namespace gimbal {
 
 class StoreClient : public Store {
  public:
-  // Retries until somebody listens. A stranger is an error that names the address, at once when it says something that no
-  // store says and at the deadline when it says nothing; so is a server of a job with another key.
+  // Tries all addresses at once, again and again until somebody listens. A stranger is an error that names the address, at once
+  // when it says something that no store says and at the deadline when it says nothing; so is a server of a job with another
+  // key. With several addresses an error waits until it is that of all of them.
   static Result<std::unique_ptr<StoreClient>> connect(const std::vector<SocketAddress>& addresses,
-                                                      const std::string& rendezvous, const JobKey& key, Deadline deadline);
+                                                      const std::string& rendezvous, const JobKey& key, Rank rank,
+                                                      Deadline deadline);
 
   Status set(const std::string& key, std::span<const std::byte> value) override;
   Result<Bytes> get(const std::string& key, Deadline deadline) override;

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 
-#include <algorithm>
 #include <array>
 
 #include "transport/socket.h"
@@ -11,10 +10,10 @@ namespace gimbal {
 
 uint32_t StoreConnection::wanted_events() const { return has_unsent() ? EPOLLOUT : EPOLLIN; }
 
-bool StoreConnection::read(const JobKey& key, StoreTable& table) {
+bool StoreConnection::read(StoreTable& table) {
   std::array<std::byte, size_t{64} << 10> buffer;
   for (;;) {
-    if (!consume(key, table)) return false;
+    if (!consume(table)) return false;
     if (has_unsent()) return true;
     const Transfer transfer = read_some(fd(), buffer);
     if (transfer.closed || transfer.error_number != 0) return false;
@@ -32,13 +31,11 @@ bool StoreConnection::write() {
   }
   outbox_.clear();
   sent_ = 0;
-  return state_ != State::kRefused;
+  return true;
 }
 
-bool StoreConnection::consume(const JobKey& key, StoreTable& table) {
-  if (state_ == State::kHello && !take_hello()) return false;
-  if (state_ == State::kProof && !take_proof(key)) return false;
-  while (state_ == State::kJoined) {
+bool StoreConnection::consume(StoreTable& table) {
+  for (;;) {
     // One answer at a time: a client that asks and does not read takes no memory here.
     if (!write()) return false;
     if (has_unsent()) return true;
@@ -51,37 +48,6 @@ bool StoreConnection::consume(const JobKey& key, StoreTable& table) {
         return false;
     }
   }
-  return write();
-}
-
-bool StoreConnection::take_hello() {
-  const std::span<const std::byte> magic = store_magic();
-  const size_t known = std::min(inbox_.size(), magic.size());
-  if (!std::equal(magic.begin(), magic.begin() + static_cast<ptrdiff_t>(known), inbox_.begin())) return false;
-  if (inbox_.size() < kStoreHelloBytes) return true;
-  const std::optional<StoreHello> hello = parse_store_hello(std::span(inbox_).first(kStoreHelloBytes));
-  if (!hello) return false;
-  discard(kStoreHelloBytes);
-  client_nonce_ = hello->nonce;
-  server_nonce_ = random_nonce();
-  const Bytes mine = encode(StoreHello{.nonce = server_nonce_});
-  outbox_.insert(outbox_.end(), mine.begin(), mine.end());
-  state_ = State::kProof;
-  return true;
-}
-
-bool StoreConnection::take_proof(const JobKey& key) {
-  if (inbox_.size() < sizeof(Proof)) return true;
-  Proof proof;
-  std::copy_n(inbox_.begin(), proof.size(), proof.begin());
-  discard(sizeof(Proof));
-  StoreVerdict verdict;
-  verdict.accepted = key.verify(store_proof_context("client", client_nonce_, server_nonce_), proof);
-  if (verdict.accepted) verdict.proof = key.prove(store_proof_context("server", client_nonce_, server_nonce_));
-  const Bytes bytes = encode(verdict);
-  outbox_.insert(outbox_.end(), bytes.begin(), bytes.end());
-  state_ = verdict.accepted ? State::kJoined : State::kRefused;
-  return true;
 }
 
 StoreConnection::Taken StoreConnection::take_request(StoreTable& table) {

@@ -1,4 +1,4 @@
-// One client of a store's server: a state machine over the bytes that have arrived.
+// One client of a store's server, after the handshake: a state machine over the bytes that have arrived.
 //
 // Used by the server's thread only. Memory is taken for bytes that have arrived, never for what a header announces, and a
 // client that does not read its answers is not read from.
@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/file_descriptor.h"
-#include "transport/job_key.h"
 #include "transport/store_table.h"
 #include "transport/wire.h"
 
@@ -16,11 +15,9 @@ namespace gimbal {
 
 class StoreConnection {
  public:
-  StoreConnection(FileDescriptor socket, uint64_t order) : socket_(std::move(socket)), order_(order) {}
+  explicit StoreConnection(FileDescriptor socket) : socket_(std::move(socket)) {}
 
   [[nodiscard]] int fd() const { return socket_.get(); }
-  [[nodiscard]] uint64_t order() const { return order_; }
-  [[nodiscard]] bool is_stranger() const { return state_ != State::kJoined; }
   [[nodiscard]] bool has_unsent() const { return sent_ < outbox_.size(); }
   // The events that epoll should watch now, and did when set_watched was last called.
   [[nodiscard]] uint32_t wanted_events() const;
@@ -28,16 +25,12 @@ class StoreConnection {
   void set_watched(uint32_t events) { watched_ = events; }
 
   // Each returns false when the connection is to be closed.
-  bool read(const JobKey& key, StoreTable& table);
+  bool read(StoreTable& table);
   bool write();
   bool answer_waiter(const StoreTable& table);
 
  private:
-  enum class State : uint8_t { kHello, kProof, kJoined, kRefused };
-
-  bool consume(const JobKey& key, StoreTable& table);
-  bool take_hello();
-  bool take_proof(const JobKey& key);
+  bool consume(StoreTable& table);
   enum class Taken : uint8_t { kRequest, kNeedsMore, kMalformed };
   Taken take_request(StoreTable& table);
   void serve(const StoreRequest& request, const std::string& key, std::span<const std::byte> value, StoreTable& table);
@@ -45,11 +38,7 @@ class StoreConnection {
   void discard(size_t bytes) { inbox_.erase(inbox_.begin(), inbox_.begin() + static_cast<ptrdiff_t>(bytes)); }
 
   FileDescriptor socket_;
-  uint64_t order_;  // of acceptance
-  State state_ = State::kHello;
   uint32_t watched_ = 0;
-  Nonce client_nonce_ = {};
-  Nonce server_nonce_ = {};
   Bytes inbox_;
   Bytes outbox_;
   size_t sent_ = 0;

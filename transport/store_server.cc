@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -23,7 +22,9 @@ void wake_up(int eventfd) { eventfd_write(eventfd, 1); }
 }  // namespace
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const SocketAddress& address, const JobKey& key) {
-  ASSIGN_OR_RETURN(FileDescriptor listener, listen_on(address));
+  std::vector<FileDescriptor> sockets(1);
+  ASSIGN_OR_RETURN(sockets[0], listen_on(address));
+  ASSIGN_OR_RETURN(std::unique_ptr<KeyedListener> listener, KeyedListener::create(std::move(sockets)));
   FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return system_error("epoll_create1 for the store at " + address.text, errno);
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -31,9 +32,9 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const SocketAddress& add
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(listener), std::move(epoll), std::move(wake), key));
 }
 
-StoreServer::StoreServer(FileDescriptor listener, FileDescriptor epoll, FileDescriptor wake, const JobKey& key)
+StoreServer::StoreServer(std::unique_ptr<KeyedListener> listener, FileDescriptor epoll, FileDescriptor wake, const JobKey& key)
     : key_(key), listener_(std::move(listener)), epoll_(std::move(epoll)), wake_(std::move(wake)) {
-  epoll_set(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), EPOLLIN);
+  epoll_set(epoll_.get(), EPOLL_CTL_ADD, listener_->fd(), EPOLLIN);
   epoll_set(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
   table_.on_set([fd = wake_.get()] { wake_up(fd); });
   thread_ = std::thread([this] { serve(); });
@@ -51,7 +52,7 @@ void StoreServer::serve() {
     const int count = epoll_wait(epoll_.get(), events.data(), events.size(), -1);
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
-      if (event.data.fd == listener_.get()) {
+      if (event.data.fd == listener_->fd()) {
         accept_all();
       } else if (event.data.fd == wake_.get()) {
         eventfd_t ignored = 0;
@@ -68,14 +69,9 @@ void StoreServer::serve() {
 }
 
 void StoreServer::accept_all() {
-  for (;;) {
-    ConnectAttempt attempt = accept_from(listener_.get());
-    if (!attempt.fd.valid()) {
-      if (attempt.error_number == EMFILE || attempt.error_number == ENFILE) pause_accepting(true);
-      return;
-    }
-    make_room();
-    auto connection = std::make_unique<StoreConnection>(std::move(attempt.fd), accepted_++);
+  const auto is_client = [](const Claim& claim) { return claim.purpose == Purpose::kStore; };
+  for (AcceptedConnection& accepted : listener_->progress(key_, is_client)) {
+    auto connection = std::make_unique<StoreConnection>(std::move(accepted.socket));
     const int fd = connection->fd();
     epoll_set(epoll_.get(), EPOLL_CTL_ADD, fd, connection->wanted_events());
     connection->set_watched(connection->wanted_events());
@@ -83,25 +79,12 @@ void StoreServer::accept_all() {
   }
 }
 
-// The oldest stranger goes when there are too many: a rank says its hello at once.
-void StoreServer::make_room() {
-  size_t strangers = 0;
-  StoreConnection* oldest = nullptr;
-  if (connections_.size() < kMaxStrangers) return;
-  for (const auto& [fd, connection] : connections_) {
-    if (!connection->is_stranger()) continue;
-    ++strangers;
-    if (oldest == nullptr || connection->order() < oldest->order()) oldest = connection.get();
-  }
-  if (strangers >= kMaxStrangers) drop(oldest->fd());
-}
-
 void StoreServer::step(int fd, uint32_t events) {
   const auto entry = connections_.find(fd);
   if (entry == connections_.end()) return;
   StoreConnection& connection = *entry->second;
   // Requests that had to wait for the socket to take an answer are in the connection's memory: reading goes on from there.
-  const bool keep = ((events & EPOLLOUT) == 0 || connection.write()) && connection.read(key_, table_);
+  const bool keep = ((events & EPOLLOUT) == 0 || connection.write()) && connection.read(table_);
   if (!keep) return drop(fd);
   watch(connection);
 }
@@ -127,14 +110,7 @@ void StoreServer::watch(StoreConnection& connection) {
 
 void StoreServer::drop(int fd) {
   connections_.erase(fd);
-  pause_accepting(false);
-}
-
-// Out of descriptors, the waiting connection would wake the thread again and again.
-void StoreServer::pause_accepting(bool pause) {
-  if (accepting_ != pause) return;
-  accepting_ = !pause;
-  epoll_set(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), pause ? 0u : static_cast<uint32_t>(EPOLLIN));
+  listener_->resume();
 }
 
 }  // namespace gimbal

@@ -1,8 +1,7 @@
 // The thread in rank 0 that serves a StoreTable to the job's other ranks over one listening socket.
 //
-// Strangers are expected: a connection that does not begin as a Gimbal store's client is closed, one that says nothing costs a
-// descriptor and nothing else, and at most kMaxStrangers of them are kept. A client's get is answered when its key appears
-// (nobody polls). The thread ends with the object, without waiting for clients.
+// Strangers are kept away by the listener (transport/keyed_listener.h). A client's get is answered when its key appears (nobody
+// polls). The thread ends with the object, without waiting for clients.
 #pragma once
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "base/file_descriptor.h"
 #include "base/status.h"
 #include "transport/job_key.h"
+#include "transport/keyed_listener.h"
 #include "transport/socket.h"
 #include "transport/store_connection.h"
 #include "transport/store_table.h"
@@ -30,26 +30,20 @@ class StoreServer {
   StoreTable& table() { return table_; }
 
  private:
-  static constexpr size_t kMaxStrangers = 1024;
-
-  StoreServer(FileDescriptor listener, FileDescriptor epoll, FileDescriptor wake, const JobKey& key);
+  StoreServer(std::unique_ptr<KeyedListener> listener, FileDescriptor epoll, FileDescriptor wake, const JobKey& key);
   void serve();
   void accept_all();
-  void make_room();
   void step(int fd, uint32_t events);
   void answer_waiters();
   void watch(StoreConnection& connection);
   void drop(int fd);
-  void pause_accepting(bool pause);
 
   const JobKey key_;
   StoreTable table_;
-  FileDescriptor listener_;
+  std::unique_ptr<KeyedListener> listener_;
   FileDescriptor epoll_;
   FileDescriptor wake_;  // eventfd: something was set, or the end
   std::atomic<bool> stopping_{false};
-  bool accepting_ = true;
-  uint64_t accepted_ = 0;
   std::unordered_map<int, std::unique_ptr<StoreConnection>> connections_;  // the thread's own
   std::thread thread_;
 };

@@ -7,9 +7,9 @@
 namespace gimbal {
 namespace {
 
-constexpr std::string_view kStoreMagic = "GIMBALST";
+constexpr std::string_view kHelloMagic = "GIMBALHI";
 constexpr std::string_view kMeshMagic = "GIMBALCT";
-static_assert(kStoreMagic.size() == kMagicBytes && kMeshMagic.size() == kMagicBytes);
+static_assert(kHelloMagic.size() == kMagicBytes && kMeshMagic.size() == kMagicBytes);
 
 bool begins_with(ByteReader& reader, std::string_view magic) {
   const auto found = reader.array<kMagicBytes>();
@@ -56,30 +56,67 @@ std::optional<Roster> read_roster(ByteReader& reader) {
 
 }  // namespace
 
-std::span<const std::byte> store_magic() { return as_bytes(kStoreMagic); }
+std::span<const std::byte> hello_magic() { return as_bytes(kHelloMagic); }
 
-Bytes encode(const StoreHello& hello) { return ByteWriter().raw(store_magic()).u32(hello.version).raw(hello.nonce).take(); }
+Bytes encode(const ClientHello& hello) {
+  return ByteWriter()
+      .raw(hello_magic())
+      .u32(hello.version)
+      .raw(hello.job)
+      .u8(static_cast<uint8_t>(hello.claim.purpose))
+      .u32(static_cast<uint32_t>(hello.claim.from))
+      .u32(static_cast<uint32_t>(hello.claim.to))
+      .u32(hello.claim.stream)
+      .raw(hello.nonce)
+      .take();
+}
 
-std::optional<StoreHello> parse_store_hello(std::span<const std::byte> bytes) {
+std::optional<ClientHello> parse_client_hello(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  if (!begins_with(reader, kStoreMagic)) return std::nullopt;
-  StoreHello hello;
+  if (!begins_with(reader, kHelloMagic)) return std::nullopt;
+  ClientHello hello;
   hello.version = reader.u32();
+  hello.job = reader.array<sizeof(Nonce)>();
+  const uint8_t purpose = reader.u8();
+  hello.claim.from = static_cast<Rank>(reader.u32());
+  hello.claim.to = static_cast<Rank>(reader.u32());
+  hello.claim.stream = reader.u32();
+  hello.nonce = reader.array<sizeof(Nonce)>();
+  if (!reader.finished() || purpose < static_cast<uint8_t>(Purpose::kStore) || purpose > static_cast<uint8_t>(Purpose::kData)) {
+    return std::nullopt;
+  }
+  hello.claim.purpose = static_cast<Purpose>(purpose);
+  return hello;
+}
+
+Bytes encode(const ServerHello& hello) {
+  return ByteWriter().raw(hello_magic()).u32(hello.version).raw(hello.job).raw(hello.nonce).take();
+}
+
+std::optional<ServerHello> parse_server_hello(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  if (!begins_with(reader, kHelloMagic)) return std::nullopt;
+  ServerHello hello;
+  hello.version = reader.u32();
+  hello.job = reader.array<sizeof(Nonce)>();
   hello.nonce = reader.array<sizeof(Nonce)>();
   return reader.finished() ? std::optional(hello) : std::nullopt;
 }
 
-Bytes store_proof_context(std::string_view side, const Nonce& client, const Nonce& server) {
-  return ByteWriter().raw(store_magic()).u32(kWireVersion).text(side).raw(client).raw(server).take();
+Bytes proof_context(std::string_view side, const ClientHello& client, const ServerHello& server) {
+  return ByteWriter().text(side).raw(encode(client)).raw(encode(server)).take();
 }
 
-Bytes encode(const StoreVerdict& verdict) { return ByteWriter().u8(verdict.accepted ? 1 : 0).raw(verdict.proof).take(); }
+Bytes encode(const Verdict& verdict) {
+  return ByteWriter().u8(static_cast<uint8_t>(verdict.acceptance)).raw(verdict.proof).take();
+}
 
-std::optional<StoreVerdict> parse_store_verdict(std::span<const std::byte> bytes) {
+std::optional<Verdict> parse_verdict(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  const uint8_t accepted = reader.u8();
-  StoreVerdict verdict{.accepted = accepted == 1, .proof = reader.array<sizeof(Proof)>()};
-  return reader.finished() && accepted <= 1 ? std::optional(verdict) : std::nullopt;
+  const uint8_t acceptance = reader.u8();
+  const auto proof = reader.array<sizeof(Proof)>();
+  if (!reader.finished() || acceptance > static_cast<uint8_t>(Acceptance::kNotExpected)) return std::nullopt;
+  return Verdict{.acceptance = static_cast<Acceptance>(acceptance), .proof = proof};
 }
 
 Bytes encode(const StoreRequest& request) {

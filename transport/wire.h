@@ -21,29 +21,57 @@ namespace gimbal {
 
 inline constexpr uint32_t kWireVersion = 1;
 
-// ---- Store: hello of the client, hello of the server, proof of the client, verdict of the server; then requests and answers.
+// ---- Every connection begins with: hello of the client, hello of the server, proof of the client, verdict of the server.
 
 inline constexpr size_t kMagicBytes = 8;
-std::span<const std::byte> store_magic();
+std::span<const std::byte> hello_magic();
 
-struct StoreHello {  // either side
+enum class Purpose : uint8_t { kStore = 1, kControl = 2, kData = 3 };
+
+// What a connection is for, said by the side that connects.
+struct Claim {
+  Purpose purpose = Purpose::kStore;
+  Rank from = 0;
+  Rank to = 0;
+  uint32_t stream = 0;
+
+  bool operator==(const Claim&) const = default;
+};
+
+// Magic and version come first in both hellos and in every version of them.
+inline constexpr size_t kVersionedBytes = kMagicBytes + 4;
+struct ClientHello {
   uint32_t version = kWireVersion;
+  Nonce job = {};
+  Claim claim;
   Nonce nonce = {};
 };
-inline constexpr size_t kStoreHelloBytes = kMagicBytes + 4 + sizeof(Nonce);
-Bytes encode(const StoreHello& hello);
-std::optional<StoreHello> parse_store_hello(std::span<const std::byte> bytes);
+inline constexpr size_t kClientHelloBytes = kVersionedBytes + sizeof(Nonce) + 1 + 4 + 4 + 4 + sizeof(Nonce);
+Bytes encode(const ClientHello& hello);
+std::optional<ClientHello> parse_client_hello(std::span<const std::byte> bytes);
 
-// What each side proves that it has the job's key over.
-Bytes store_proof_context(std::string_view side, const Nonce& client, const Nonce& server);
-
-struct StoreVerdict {
-  bool accepted = false;
-  Proof proof = {};  // the server's
+struct ServerHello {
+  uint32_t version = kWireVersion;
+  Nonce job = {};
+  Nonce nonce = {};
 };
-inline constexpr size_t kStoreVerdictBytes = 1 + sizeof(Proof);
-Bytes encode(const StoreVerdict& verdict);
-std::optional<StoreVerdict> parse_store_verdict(std::span<const std::byte> bytes);
+inline constexpr size_t kServerHelloBytes = kVersionedBytes + sizeof(Nonce) + sizeof(Nonce);
+Bytes encode(const ServerHello& hello);
+std::optional<ServerHello> parse_server_hello(std::span<const std::byte> bytes);
+
+// What each side ("client", "server") proves that it has the job's key over.
+Bytes proof_context(std::string_view side, const ClientHello& client, const ServerHello& server);
+
+enum class Acceptance : uint8_t { kOtherKey = 0, kAccepted = 1, kNotExpected = 2 };
+struct Verdict {
+  Acceptance acceptance = Acceptance::kOtherKey;
+  Proof proof = {};  // the server's; zeros to a client with another key
+};
+inline constexpr size_t kVerdictBytes = 1 + sizeof(Proof);
+Bytes encode(const Verdict& verdict);
+std::optional<Verdict> parse_verdict(std::span<const std::byte> bytes);
+
+// ---- Store: after the hellos, requests and answers.
 
 enum class StoreOp : uint8_t { kSet = 1, kGet = 2, kGetNow = 3, kWait = 4, kAdd = 5 };
 struct StoreRequest {  // followed by the key and the value

@@ -58,7 +58,8 @@ TEST_F(FileStoreFolder, NamesAPathThatIsNoFolder) {
 
 TEST_F(FileStoreFolder, RefusesARankWithAnotherKey) {
   const std::unique_ptr<Store> store = open_store(rendezvous_, 0, "right", soon()).value();
-  EXPECT_EQ(open_store(rendezvous_, 1, "wrong", soon()).status().message(), rendezvous_ + " belongs to a job with another key");
+  EXPECT_EQ(open_store(rendezvous_, 1, "wrong", soon()).status().message(),
+            rendezvous_ + " belongs to another job, or to one with another GIMBAL_JOB_KEY");
 }
 
 }  // namespace

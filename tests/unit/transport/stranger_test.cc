@@ -9,6 +9,7 @@
 
 #include "tests/unit/transport/free_port.h"
 #include "tests/unit/transport/rank_threads.h"
+#include "transport/hello.h"
 #include "transport/socket.h"
 #include "transport/store.h"
 #include "transport/wire.h"
@@ -72,10 +73,10 @@ TEST(StoreClient, SaysThatNobodyListens) {
 }
 
 TEST(StoreClient, NamesAServerOfAnotherProtocolVersion) {
-  const Listener listener(to_text(encode(StoreHello{.version = 99, .nonce = {}})));
+  const Listener listener(to_text(encode(ServerHello{.version = 99, .job = {}, .nonce = {}})));
   const Status status = open_store("tcp://" + listener.address(), 1, "", soon()).status();
   EXPECT_EQ(status.code(), Code::kMismatch);
-  EXPECT_THAT(status.message(), HasSubstr("speaks version 99 of the store's protocol"));
+  EXPECT_THAT(status.message(), HasSubstr("speaks version 99 of the protocol"));
 }
 
 TEST(StoreServer, NamesAnAddressInUseAtOnce) {
@@ -110,7 +111,7 @@ TEST(StoreServer, RefusesAClientWithAnotherKey) {
     const std::unique_ptr<Store> server = open_store(rendezvous, 0, "right", soon()).value();
     const Status status = open_store(rendezvous, 1, "wrong", soon()).status();
     EXPECT_EQ(status.code(), Code::kMismatch);
-    EXPECT_EQ(status.message(), rendezvous + " belongs to a job with another key");
+    EXPECT_EQ(status.message(), rendezvous + " belongs to another job, or to one with another GIMBAL_JOB_KEY");
   }
 }
 
@@ -141,18 +142,9 @@ TEST(StoreServer, IsNotDisturbedByStrangers) {
 
 // A client that knows the key and says what no client says.
 FileDescriptor join_as_client(const std::string& address, const std::string& job_key) {
-  FileDescriptor socket = std::move(connect_to(resolve_tcp(address)->front(), soon()).fd);
-  const StoreHello mine{.nonce = random_nonce()};
-  EXPECT_TRUE(write_all(socket.get(), encode(mine), "server", soon()).ok());
-  Bytes bytes(kStoreHelloBytes);
-  EXPECT_TRUE(read_all(socket.get(), bytes, "server", soon()).ok());
-  const StoreHello theirs = parse_store_hello(bytes).value();
-  const Proof proof = JobKey(job_key).prove(store_proof_context("client", mine.nonce, theirs.nonce));
-  EXPECT_TRUE(write_all(socket.get(), proof, "server", soon()).ok());
-  bytes.resize(kStoreVerdictBytes);
-  EXPECT_TRUE(read_all(socket.get(), bytes, "server", soon()).ok());
-  EXPECT_TRUE(parse_store_verdict(bytes)->accepted);
-  return socket;
+  HelloClient hello(resolve_tcp(address)->front(), JobKey(job_key), {.purpose = Purpose::kStore, .from = 1});
+  EXPECT_TRUE(run_hello(hello, soon()).ok());
+  return hello.take();
 }
 
 TEST(StoreServer, DropsAClientThatAnnouncesMoreThanIsAllowed) {

@@ -35,8 +35,9 @@ void expect_exact_length(Bytes bytes, const Parse& parse) {
 }
 
 TEST(Wire, RefusesEveryMessageThatIsTooShortOrTooLong) {
-  expect_exact_length(encode(StoreHello{}), parse_store_hello);
-  expect_exact_length(encode(StoreVerdict{}), parse_store_verdict);
+  expect_exact_length(encode(ClientHello{}), parse_client_hello);
+  expect_exact_length(encode(ServerHello{}), parse_server_hello);
+  expect_exact_length(encode(Verdict{}), parse_verdict);
   expect_exact_length(encode(StoreRequest{.op = StoreOp::kAdd}), parse_store_request);
   expect_exact_length(encode(StoreAnswer{}), parse_store_answer);
   expect_exact_length(encode(a_record(1)), parse_join_record);
