@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tests/support/folders.h"
+
 namespace gimbal::test {
 namespace {
 
@@ -51,7 +53,7 @@ Result<std::unique_ptr<Hosts>> Hosts::start(size_t count, const std::string& rat
   std::unique_ptr<Hosts> hosts(new Hosts());
   auto [commands_end, commands] = make_pipe();
   auto [answers, answers_end] = make_pipe();
-  std::vector<std::string> arguments = {GIMBAL_SOURCE_DIR "/tests/support/hosts", "--hosts=" + std::to_string(count)};
+  std::vector<std::string> arguments = {source_file("tests/support/hosts"), "--hosts=" + std::to_string(count)};
   if (!rate.empty()) arguments.push_back("--rate=" + rate);
   arguments.emplace_back("serve");
   std::vector<char*> pointers;

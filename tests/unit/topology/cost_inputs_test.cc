@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/folders.h"
 #include "topology/load.h"
 
 namespace gimbal {
 namespace {
 
 TopologyGraph fixture(const std::string& name) {
-  Result<TopologyGraph> graph = load_topology_file(GIMBAL_SOURCE_DIR "/tests/fixtures/topology/" + name);
+  Result<TopologyGraph> graph = load_topology_file(test::source_file("tests/fixtures/topology/" + name));
   EXPECT_TRUE(graph.ok()) << graph.status().message();
   return graph.ok() ? std::move(graph).value() : TopologyGraph();
 }
