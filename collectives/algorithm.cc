@@ -1,10 +1,12 @@
 #include "collectives/algorithm.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
 #include "collectives/algorithms.h"
 #include "collectives/chunk_space.h"
+#include "collectives/node_shape.h"
 #include "collectives/passes.h"
 
 namespace gimbal {
@@ -19,6 +21,14 @@ constexpr std::array kAlgorithms = {
               "two binary trees, each rank inner in one only: log2 n hops at full bandwidth, pipelined over pieces", 2},
     Algorithm{"all_pairs", Collective::kAllReduce, all_pairs_all_reduce,
               "every rank adds one part of all inputs in rank order and sends the result to all: two hops"},
+    Algorithm{"hier_ring", Collective::kAllReduce, hier_ring_all_reduce,
+              "reduce-scatter in the node, rings between the nodes on every rail, all-gather in the node"},
+    Algorithm{"hier_halving_doubling", Collective::kAllReduce, hier_halving_doubling_all_reduce,
+              "the same with halving-doubling between the nodes: log2 hops, added along the left-complete tree"},
+    Algorithm{"hier_double_tree", Collective::kAllReduce, hier_double_tree_all_reduce,
+              "the same with two trees between the nodes: log2 hops at full bandwidth, pipelined over pieces", 2},
+    Algorithm{"hier_all_pairs", Collective::kAllReduce, hier_all_pairs_all_reduce,
+              "the same with a direct exchange between the nodes: two hops each"},
     Algorithm{"ring", Collective::kReduceScatter, ring_reduce_scatter, "partials around a ring: n-1 hops"},
     Algorithm{"halving", Collective::kReduceScatter, halving_reduce_scatter,
               "recursive halving, nearest first: log2 n hops, added along the left-complete tree"},
@@ -67,9 +77,15 @@ std::string admits(const Algorithm& algorithm, const CollectiveSpec& spec) {
   }
   if (spec.channels < 1) return "channels is 0; allowed: 1 to 255";
   if (spec.pieces < 1) return "pieces is 0; allowed: at least 1";
-  // No builder cuts a lane into more units than twice the ranks, or than the blocks there are; step indices are int32.
+  if (spec.nodes != nullptr && spec.nodes->nranks() != spec.nranks) {
+    return "nodes of " + std::to_string(spec.nodes->nranks()) + " ranks; allowed: of all " + std::to_string(spec.nranks);
+  }
+  // No builder cuts a lane into more units than twice the ranks, than twice the nodes for every slice, or than the blocks there
+  // are; step indices are int32.
   const auto n = static_cast<uint64_t>(spec.nranks);
-  const uint64_t units = algorithm.collective == Collective::kAllToAll ? n * n : 2 * n;
+  const uint64_t slices = spec.nodes == nullptr ? 1 : static_cast<uint64_t>(spec.nodes->slices());
+  const uint64_t nodes = spec.nodes == nullptr ? n : static_cast<uint64_t>(spec.nodes->nodes());
+  const uint64_t units = algorithm.collective == Collective::kAllToAll ? n * n : std::max(2 * n, 2 * slices * nodes);
   const uint64_t lanes = uint64_t{spec.channels} * spec.pieces;
   if (lanes > std::numeric_limits<int32_t>::max() / units) {
     return std::to_string(spec.channels) + " channels of " + std::to_string(spec.pieces) + " pieces over " +

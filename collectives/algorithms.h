@@ -35,6 +35,12 @@ Schedule chain_reduce(const CollectiveSpec& spec, Rank rank);
 Schedule linear_gather(const CollectiveSpec& spec, Rank rank);
 Schedule linear_scatter(const CollectiveSpec& spec, Rank rank);
 
+// hierarchical.cc
+Schedule hier_ring_all_reduce(const CollectiveSpec& spec, Rank rank);
+Schedule hier_halving_doubling_all_reduce(const CollectiveSpec& spec, Rank rank);
+Schedule hier_double_tree_all_reduce(const CollectiveSpec& spec, Rank rank);
+Schedule hier_all_pairs_all_reduce(const CollectiveSpec& spec, Rank rank);
+
 // point_to_point.cc: one message per lane, linked. The peers' specs must agree in channels and pieces.
 Schedule send_to(Rank peer, const CollectiveSpec& spec);
 Schedule recv_from(Rank peer, const CollectiveSpec& spec);

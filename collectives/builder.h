@@ -14,9 +14,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "collectives/chunk_space.h"
+#include "collectives/node_shape.h"
 #include "collectives/schedule.h"
 
 namespace gimbal {
@@ -24,6 +27,16 @@ namespace gimbal {
 struct Units {
   uint32_t first;
   uint32_t count = 1;
+};
+
+// The carriers of one slice (node_shape.h), which run an algorithm of their own between the nodes: what it calls rank i is the
+// carrier on node i, its unit u is unit first_unit + u (with blocks: that of node u's member number `slice`; nothing is
+// recorded where there is none), and its input is what the node has added up, a partial in kScratch, unless the node has one
+// rank only.
+struct Rail {
+  const NodeShape* nodes;
+  Rank slice;
+  uint32_t first_unit = 0;
 };
 
 inline Units unit(Rank index) { return {static_cast<uint32_t>(index)}; }
@@ -37,6 +50,12 @@ class ScheduleBuilder {
   void enter(uint8_t channel, uint32_t piece);
   [[nodiscard]] uint8_t channel() const { return channel_; }
 
+  // Until left, peers, units and inputs are those of the rail, as `rank`'s algorithm on it names them.
+  void enter_rail(const Rail& rail, Rank rank);
+  void leave_rail() { rail_.nodes = nullptr; }
+  // Whether the input is a sum of several ranks', so that scratch is in use from the start.
+  [[nodiscard]] bool input_is_sum() const { return input_is_sum(rail_rank_); }
+
   void send(Rank peer, Units units, BufferId src);
   void recv(Rank peer, Units units, Payload payload, BufferId dst);
   void recv_reduce(Rank peer, Units units, Payload payload, BufferId src, BufferId dst);
@@ -47,7 +66,12 @@ class ScheduleBuilder {
   [[nodiscard]] Schedule take() { return std::move(schedule_); }
 
  private:
+  [[nodiscard]] bool input_is_sum(Rank rank) const {
+    return reduces_ && rail_.nodes != nullptr && rail_.nodes->size_of(rank) > 1;
+  }
   void add(Step step, Units units);
+  void add_on_rail(Step step, Units units);
+  void record(Step step, Units units);
 
   bool has_blocks_;
   bool reduces_;
@@ -56,6 +80,8 @@ class ScheduleBuilder {
   uint32_t units_;
   uint8_t channel_ = 0;
   uint32_t lane_ = 0;
+  Rail rail_ = {nullptr, 0};
+  Rank rail_rank_ = 0;
   Schedule schedule_;
 };
 
@@ -71,5 +97,15 @@ Schedule build_lanes(const CollectiveSpec& spec, uint32_t units, const Body& bod
   }
   return builder.take();
 }
+
+// A part of an algorithm, for one piece. `lag`: when it comes, counted in stages after the piece's first.
+struct Stage {
+  uint32_t lag;
+  std::function<void(ScheduleBuilder&)> record;
+};
+
+// Pieces follow one another like waves: at each moment every stage is recorded for the piece whose turn it is, in the order of
+// the list. A rank's stages must come after what they wait for, be it earlier in the list or with a smaller lag.
+Schedule build_waves(const CollectiveSpec& spec, uint32_t units, const std::vector<Stage>& stages);
 
 }  // namespace gimbal

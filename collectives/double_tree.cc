@@ -1,11 +1,11 @@
 // All-reduce over two binary trees, each for one half of the vector. A rank is an inner node of one tree at most and a leaf of
 // the other, so that with the pieces pipelined every link carries about the vector once each way, at a depth of log2 n.
-#include <array>
 #include <bit>
 #include <vector>
 
 #include "collectives/algorithms.h"
 #include "collectives/builder.h"
+#include "collectives/stages.h"
 
 namespace gimbal {
 namespace {
@@ -88,30 +88,21 @@ void step_down(ScheduleBuilder& builder, const Tree& tree, Units half) {
 // whatever it is sent at time t is received at t + 1. Steps are recorded in the order of these times: a rank never waits for
 // one that waits for it, and pieces going up share the way with those coming down.
 Schedule double_tree_all_reduce(const CollectiveSpec& spec, Rank rank) {
-  const Rank n = spec.nranks;
-  if (n == 1) {
-    return build_lanes(spec, 2, [](ScheduleBuilder& builder) { builder.copy({0, 2}, BufferId::kInput, BufferId::kOutput); });
+  if (spec.nranks > 1) return build_waves(spec, 2, double_tree_stages(spec.nranks, rank));
+  return build_lanes(spec, 2, [](ScheduleBuilder& builder) { builder.copy({0, 2}, BufferId::kInput, BufferId::kOutput); });
+}
+
+std::vector<Stage> double_tree_stages(Rank nranks, Rank rank) {
+  const auto height = static_cast<uint32_t>(std::bit_width(static_cast<uint32_t>(nranks)));
+  std::vector<Stage> up;
+  std::vector<Stage> down;
+  for (const uint32_t half : {0U, 1U}) {
+    const Tree tree(nranks, half == 1, rank);
+    up.push_back({height - tree.depth(), [tree, half](ScheduleBuilder& builder) { step_up(builder, tree, {half}); }});
+    down.push_back({height + tree.depth(), [tree, half](ScheduleBuilder& builder) { step_down(builder, tree, {half}); }});
   }
-  const std::array<Tree, 2> trees = {Tree(n, false, rank), Tree(n, true, rank)};
-  const auto height = static_cast<uint32_t>(std::bit_width(static_cast<uint32_t>(n)));
-  ScheduleBuilder builder(spec, 2);
-  for (uint8_t channel = 0; channel < spec.channels; ++channel) {
-    for (uint32_t time = 0; time < spec.pieces + 2 * height; ++time) {
-      for (uint32_t half = 0; half < 2; ++half) {
-        const uint32_t lag = height - trees[half].depth();
-        if (time < lag || time - lag >= spec.pieces) continue;
-        builder.enter(channel, time - lag);
-        step_up(builder, trees[half], {half});
-      }
-      for (uint32_t half = 0; half < 2; ++half) {
-        const uint32_t lag = height + trees[half].depth();
-        if (time < lag || time - lag >= spec.pieces) continue;
-        builder.enter(channel, time - lag);
-        step_down(builder, trees[half], {half});
-      }
-    }
-  }
-  return builder.take();
+  up.insert(up.end(), down.begin(), down.end());
+  return up;
 }
 
 }  // namespace gimbal

@@ -3,6 +3,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/builder.h"
 #include "collectives/left_complete_tree.h"
+#include "collectives/stages.h"
 
 namespace gimbal {
 namespace {
@@ -35,6 +36,20 @@ void halve_and_double(ScheduleBuilder& builder, const LeftCompleteTree& tree, ui
   }
 }
 
+void all_reduce(ScheduleBuilder& builder, Rank nranks, Rank rank) {
+  const LeftCompleteTree tree(nranks);
+  const uint32_t value = tree.value_of(rank);
+  const Rank first = tree.first_rank(value);
+  const Units all = {0, tree.values()};
+  if (rank != first) {
+    builder.send(first, all, BufferId::kInput);
+    return builder.recv(first, all, Payload::kFinal, BufferId::kOutput);
+  }
+  if (tree.is_paired(value)) builder.recv_reduce(rank + 1, all, Payload::kRaw, BufferId::kInput, BufferId::kScratch);
+  halve_and_double(builder, tree, value);
+  if (tree.is_paired(value)) builder.send(rank + 1, all, BufferId::kOutput);
+}
+
 }  // namespace
 
 // 4 ranks, parts exchanged (+ = added there):
@@ -44,20 +59,15 @@ void halve_and_double(ScheduleBuilder& builder, const LeftCompleteTree& tree, ui
 //   level 0   0→1: 01    1→0: 23    2→3: 01    3→2: 23
 // A paired rank (5 ranks: 0 and 1 share a value) gives its input to its neighbour before and gets the result after.
 Schedule halving_doubling_all_reduce(const CollectiveSpec& spec, Rank rank) {
-  const LeftCompleteTree tree(spec.nranks);
-  const uint32_t value = tree.value_of(rank);
-  const Rank first = tree.first_rank(value);
-  const Units all = {0, tree.values()};
-  return build_lanes(spec, tree.values(), [&](ScheduleBuilder& builder) {
-    if (spec.nranks == 1) return builder.copy(all, BufferId::kInput, BufferId::kOutput);
-    if (rank != first) {
-      builder.send(first, all, BufferId::kInput);
-      return builder.recv(first, all, Payload::kFinal, BufferId::kOutput);
-    }
-    if (tree.is_paired(value)) builder.recv_reduce(rank + 1, all, Payload::kRaw, BufferId::kInput, BufferId::kScratch);
-    halve_and_double(builder, tree, value);
-    if (tree.is_paired(value)) builder.send(rank + 1, all, BufferId::kOutput);
+  const uint32_t units = LeftCompleteTree(spec.nranks).values();
+  return build_lanes(spec, units, [&](ScheduleBuilder& builder) {
+    if (spec.nranks == 1) return builder.copy(unit(0), BufferId::kInput, BufferId::kOutput);
+    all_reduce(builder, spec.nranks, rank);
   });
+}
+
+std::vector<Stage> halving_doubling_stages(Rank nranks, Rank rank) {
+  return {{0, [=](ScheduleBuilder& builder) { all_reduce(builder, nranks, rank); }}};
 }
 
 }  // namespace gimbal

@@ -1,6 +1,7 @@
 // Ring algorithms: every rank talks to its two neighbours only, and every link carries the same bytes at every hop.
 #include "collectives/algorithms.h"
 #include "collectives/builder.h"
+#include "collectives/stages.h"
 
 namespace gimbal {
 namespace {
@@ -8,8 +9,7 @@ namespace {
 // Ranks in a circle, seen from one of them; odd channels turn the other way, so that both directions of a link are used.
 class Ring {
  public:
-  Ring(const CollectiveSpec& spec, Rank rank, uint8_t channel)
-      : nranks_(spec.nranks), rank_(rank), direction_(channel % 2 == 0 ? 1 : -1) {}
+  Ring(Rank nranks, Rank rank, uint8_t channel) : nranks_(nranks), rank_(rank), direction_(channel % 2 == 0 ? 1 : -1) {}
 
   // The rank `hops` further on; negative: back.
   [[nodiscard]] Rank at(Rank hops) const {
@@ -53,27 +53,35 @@ void pass_around(ScheduleBuilder& builder, const Ring& ring, Rank nranks, Buffer
   }
 }
 
+void add_and_pass(ScheduleBuilder& builder, Rank nranks, Rank rank) {
+  const Ring ring(nranks, rank, builder.channel());
+  add_around(builder, ring, nranks);
+  pass_around(builder, ring, nranks, BufferId::kOutput);
+}
+
 }  // namespace
 
 Schedule ring_all_reduce(const CollectiveSpec& spec, Rank rank) {
   return build_lanes(spec, static_cast<uint32_t>(spec.nranks), [&](ScheduleBuilder& builder) {
     if (spec.nranks == 1) return builder.copy(unit(0), BufferId::kInput, BufferId::kOutput);
-    const Ring ring(spec, rank, builder.channel());
-    add_around(builder, ring, spec.nranks);
-    pass_around(builder, ring, spec.nranks, BufferId::kOutput);
+    add_and_pass(builder, spec.nranks, rank);
   });
+}
+
+std::vector<Stage> ring_all_reduce_stages(Rank nranks, Rank rank) {
+  return {{0, [=](ScheduleBuilder& builder) { add_and_pass(builder, nranks, rank); }}};
 }
 
 Schedule ring_reduce_scatter(const CollectiveSpec& spec, Rank rank) {
   return build_lanes(spec, static_cast<uint32_t>(spec.nranks), [&](ScheduleBuilder& builder) {
     if (spec.nranks == 1) return builder.copy(unit(0), BufferId::kInput, BufferId::kOutput);
-    add_around(builder, Ring(spec, rank, builder.channel()), spec.nranks);
+    add_around(builder, Ring(spec.nranks, rank, builder.channel()), spec.nranks);
   });
 }
 
 Schedule ring_all_gather(const CollectiveSpec& spec, Rank rank) {
   return build_lanes(spec, static_cast<uint32_t>(spec.nranks), [&](ScheduleBuilder& builder) {
-    if (spec.nranks > 1) pass_around(builder, Ring(spec, rank, builder.channel()), spec.nranks, BufferId::kInput);
+    if (spec.nranks > 1) pass_around(builder, Ring(spec.nranks, rank, builder.channel()), spec.nranks, BufferId::kInput);
     builder.copy(unit(rank), BufferId::kInput, BufferId::kOutput);
   });
 }

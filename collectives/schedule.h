@@ -80,12 +80,17 @@ struct Schedule {
   std::vector<Step> steps;
 };
 
+class NodeShape;
+
 struct CollectiveSpec {
   Collective collective = Collective::kAllReduce;
   Rank nranks = 1;
   Rank root = 0;         // broadcast, reduce, gather, scatter
   uint8_t channels = 1;  // chunk c belongs to one channel; no dependency crosses channels
   uint32_t pieces = 1;   // each channel's share is cut into so many parts that follow one another (pipelining, short runs)
+  // For the hierarchical algorithms (hier_*): who shares a node (node_shape.h), of exactly nranks ranks. Borrowed: it must live
+  // as long as the spec is used. Null: every rank is a node of its own.
+  const NodeShape* nodes = nullptr;
 };
 
 }  // namespace gimbal

@@ -313,8 +313,8 @@ Result<Verification> verify(const CollectiveSpec& spec, std::span<const Schedule
   return verification;
 }
 
-Result<OrderClass> order_class(const Algorithm& algorithm, Rank nranks) {
-  const CollectiveSpec spec = {.collective = algorithm.collective, .nranks = nranks};
+Result<OrderClass> order_class(const Algorithm& algorithm, Rank nranks, const NodeShape* nodes) {
+  const CollectiveSpec spec = {.collective = algorithm.collective, .nranks = nranks, .nodes = nodes};
   if (std::string why = admits(algorithm, spec); !why.empty()) return Status(Code::kUnsupported, std::move(why));
   ASSIGN_OR_RETURN(const Verification verification, verify(spec, build_all(algorithm, spec, Fusion::kNone)));
   return verification.order;

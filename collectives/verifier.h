@@ -43,8 +43,8 @@ struct Verification {
 // One schedule per rank. INTERNAL with one sentence that names rank, step and chunk when a check fails.
 Result<Verification> verify(const CollectiveSpec& spec, std::span<const Schedule> schedules, const VerifyOptions& options = {});
 
-// The order of additions of an algorithm with this many ranks, by verifying it once (any root, channels and pieces give the
-// same). Takes about 0.2 us a step: keep the answer.
-Result<OrderClass> order_class(const Algorithm& algorithm, Rank nranks);
+// The order of additions of an algorithm with this many ranks, placed like this (schedule.h), by verifying it once (any root,
+// channels and pieces give the same). Takes about 0.2 us a step: keep the answer.
+Result<OrderClass> order_class(const Algorithm& algorithm, Rank nranks, const NodeShape* nodes = nullptr);
 
 }  // namespace gimbal
