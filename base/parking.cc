@@ -24,23 +24,23 @@ void relax() {
 
 uint32_t* word(std::atomic<uint32_t>& value) { return reinterpret_cast<uint32_t*>(&value); }
 
-void futex_wake(std::atomic<uint32_t>& value) { syscall(SYS_futex, word(value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void ring_armed(Doorbell& doorbell) {
+  if (doorbell.parked.load(std::memory_order_seq_cst) == 0) return;
+  doorbell.bell.fetch_add(1, std::memory_order_release);
+  wake_sleepers(doorbell.bell);
+}
 
-void futex_wait(std::atomic<uint32_t>& value, uint32_t expected, int64_t timeout_ns) {
+}  // namespace
+
+void wake_sleepers(std::atomic<uint32_t>& bell) { syscall(SYS_futex, word(bell), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+void sleep_on_bell(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) {
   timespec timeout = {};
   timeout.tv_sec = timeout_ns / 1'000'000'000;
   timeout.tv_nsec = timeout_ns % 1'000'000'000;
   // EAGAIN, EINTR and ETIMEDOUT all mean: look again.
-  syscall(SYS_futex, word(value), FUTEX_WAIT, expected, &timeout, nullptr, 0);
+  syscall(SYS_futex, word(bell), FUTEX_WAIT, expected, &timeout, nullptr, 0);
 }
-
-void ring_armed(Doorbell& doorbell) {
-  if (doorbell.parked.load(std::memory_order_seq_cst) == 0) return;
-  doorbell.bell.fetch_add(1, std::memory_order_release);
-  futex_wake(doorbell.bell);
-}
-
-}  // namespace
 
 void ring(ParkingLot& lot, std::span<Doorbell> doorbells) {
   if (lot.sleepers.load(std::memory_order_relaxed) == 0) [[likely]]
@@ -71,7 +71,12 @@ Waiter::Pause Waiter::pause() {
     return Pause::kSpun;
   }
   if (armed_) {
-    futex_wait(mine_.bell, bell_, slept_ ? policy_.park_slice_ns : std::min(kFirstSleepNs, policy_.park_slice_ns));
+    const int64_t longest_ns = slept_ ? policy_.park_slice_ns : std::min(kFirstSleepNs, policy_.park_slice_ns);
+    if (sleeper_ != nullptr) {
+      sleeper_->sleep(mine_.bell, bell_, longest_ns);
+    } else {
+      sleep_on_bell(mine_.bell, bell_, longest_ns);
+    }
     slept_ = true;
     bell_ = mine_.bell.load(std::memory_order_acquire);
     return Pause::kSlept;

@@ -31,6 +31,21 @@ struct alignas(64) Doorbell {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
+// Where a waiter sleeps when its doorbell is not all that can end its wait: a rank with peers on other hosts waits for sockets
+// too (transport/poll_sleeper.h).
+class Sleeper {
+ public:
+  virtual ~Sleeper() = default;
+  // Until `bell` is no longer `expected`, something else that this object watches has happened, or the time is up. Waking for
+  // no reason is allowed, missing a reason is not.
+  virtual void sleep(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) = 0;
+};
+
+// On the futex alone.
+void sleep_on_bell(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns);
+// Ends the sleeps on it, whatever its value.
+void wake_sleepers(std::atomic<uint32_t>& bell);
+
 // Wakes every armed rank among `doorbells`.
 void ring(ParkingLot& lot, std::span<Doorbell> doorbells);
 // Wakes one rank if it is armed.
@@ -87,7 +102,9 @@ class Waiter {
 
   enum class Pause : uint8_t { kSpun, kYielded, kArmed, kSlept };
 
-  Waiter(const WaitPolicy& policy, ParkingLot& lot, Doorbell& mine) : policy_(policy), lot_(lot), mine_(mine) {}
+  // Without a sleeper it sleeps on the futex of its doorbell.
+  Waiter(const WaitPolicy& policy, ParkingLot& lot, Doorbell& mine, Sleeper* sleeper = nullptr)
+      : policy_(policy), lot_(lot), mine_(mine), sleeper_(sleeper) {}
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   ~Waiter() { disarm(); }
@@ -112,6 +129,7 @@ class Waiter {
   const WaitPolicy& policy_;
   ParkingLot& lot_;
   Doorbell& mine_;
+  Sleeper* const sleeper_;
   int64_t started_ns_ = 0;
   uint32_t pauses_ = 0;
   uint32_t bell_ = 0;

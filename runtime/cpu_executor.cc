@@ -77,7 +77,9 @@ Result<Progress> CpuExecutor::progress() {
     }
     if (!moved) break;
   }
-  return unfinished_ == 0 ? Progress::kDone : Progress::kAgain;
+  if (unfinished_ > 0) return Progress::kAgain;
+  const bool unsent = std::any_of(driven_.begin(), driven_.end(), [](const Endpoint* one) { return one->has_unsent(); });
+  return unsent ? Progress::kAgain : Progress::kDone;
 }
 
 bool CpuExecutor::may_begin(const ChannelState& state, Cursor cursor) const {

@@ -40,7 +40,7 @@ Result<Progress> MessageExchange::send_some() {
     moved_bytes_ += bytes;
     ++moves_;
   }
-  return Progress::kDone;
+  return endpoint_.has_unsent() ? Progress::kAgain : Progress::kDone;
 }
 
 Status MessageExchange::check_header(std::span<const std::byte> message) const {

@@ -62,6 +62,9 @@ class Endpoint {
   // needs_progress(), so that the others are not called.
   virtual Status progress() { return {}; }
   [[nodiscard]] virtual bool needs_progress() const { return false; }
+  // Committed bytes that only further calls of progress() give to the link. An operation has not ended before they are gone:
+  // the peer waits for them, and nobody may call progress() afterwards.
+  [[nodiscard]] virtual bool has_unsent() const { return false; }
 };
 
 }  // namespace gimbal

@@ -39,6 +39,8 @@ class FaultEndpoint : public Endpoint {
   Result<std::optional<ReceivedMessage>> front(Channel channel) override;
   void release(Channel channel) override { inner_->release(channel); }
   Status progress() override;
+  [[nodiscard]] bool needs_progress() const override { return inner_->needs_progress(); }
+  [[nodiscard]] bool has_unsent() const override { return inner_->has_unsent(); }
 
  private:
   struct Delayed {

@@ -1,0 +1,54 @@
+// Sleeps until a doorbell rings or a descriptor is ready: how a rank with peers on other hosts waits for those on its own too.
+//
+// A futex and a descriptor cannot be awaited in one system call before Linux 6.7. So a thread of this object watches the bell
+// while somebody sleeps in poll(), and ends that sleep through an eventfd. It is made by the first sleep, and itself sleeps
+// whenever nobody asks it to watch.
+//
+// Thread safety: one thread sleeps at a time.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "base/parking.h"
+#include "base/status.h"
+
+namespace gimbal {
+
+class PollSleeper final : public Sleeper {
+ public:
+  // The descriptors end a sleep when they are readable; they and the bells that are slept on must outlive this object.
+  static Result<std::unique_ptr<PollSleeper>> create(const std::vector<int>& descriptors);
+  ~PollSleeper() override;
+  PollSleeper(const PollSleeper&) = delete;
+  PollSleeper& operator=(const PollSleeper&) = delete;
+
+  // With the same bell every time.
+  void sleep(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) override;
+
+ private:
+  PollSleeper(const std::vector<int>& descriptors, FileDescriptor rung);
+  // Whether the watcher watches the bell now.
+  bool ask(std::atomic<uint32_t>& bell, uint32_t expected);
+  void watch();
+
+  const FileDescriptor rung_;   // eventfd: the watched bell has changed
+  std::vector<pollfd> polled_;  // rung_, then the descriptors
+
+  // What the watcher is to watch; published by asked_. A mixture of two requests makes one needless wake-up.
+  std::atomic<std::atomic<uint32_t>*> bell_{nullptr};
+  std::atomic<uint32_t> expected_{0};
+  std::atomic<uint32_t> asked_{0};     // requests so far; the watcher sleeps on it
+  std::atomic<uint32_t> answered_{0};  // the last request whose bell has changed
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> stopped_{false};
+  std::thread watcher_;
+};
+
+}  // namespace gimbal
