@@ -22,6 +22,9 @@ struct Algorithm {
   std::string_view description;
   // Fused, a window must have room for so many runs of chunks and one slot more (schedule.h).
   uint32_t window_runs = 1;
+  // The schedule of rank r + k is that of rank r with all ranks turned by k, but for the numbers of the chunks: for every k, or
+  // for a hierarchical algorithm and equal nodes of consecutive ranks, for whole nodes. One rank then stands for all.
+  bool turns = false;
 };
 
 std::span<const Algorithm> algorithms();
