@@ -20,6 +20,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_CONNECT_TIMEOUT", "duration", "120s", "Deadline of gimbal_comm_create."},
     {"GIMBAL_DETERMINISTIC", "0 or 1", "0",
      "Sums follow one fixed binary tree over ranks, whatever the size, algorithm and placement (docs/numerics.md)."},
+    {"GIMBAL_EMULATE_NODES", "ranks per node, in turn: 2 or 3,1", "none",
+     "For tests on one host: ranks of different emulated nodes share no memory, as if they stood on different hosts."},
     {"GIMBAL_FLIGHT_RECORDER", "path", "none",
      "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id."},
     {"GIMBAL_JOB_KEY", "text", "none", "The job's secret: ranks with different keys do not join each other."},
@@ -34,7 +36,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_SPIN", "duration", "10us, 0 with more ranks than CPUs",
      "How long a wait spins before it yields (docs/decisions/0003)."},
     {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
-    {"GIMBAL_TRANSPORT", "auto, shm", "auto", "Forces a transport; an impossible one is an error that says why."},
+    {"GIMBAL_TRANSPORT", "auto, shm, tcp", "auto", "Forces a transport; an impossible one is an error that says why."},
     {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},
 };
 

@@ -25,6 +25,7 @@ class Allocations {
     [[nodiscard]] size_t parts() const { return segment->bytes() / part_bytes; }
   };
 
+  // rank: within the node.
   explicit Allocations(Rank rank) : rank_(rank) {}
 
   // The number that the next allocation gets; 0 when 65,535 have been made.
@@ -46,7 +47,7 @@ class Allocations {
     return entry.segment->data() + static_cast<size_t>(rank) * entry.part_bytes;
   }
 
-  const Rank rank_;
+  Rank rank_;
   uint16_t next_number_ = 1;
   std::map<uint16_t, Entry> entries_;
 };

@@ -81,13 +81,60 @@ Status Choice::configure(const Settings& settings, Rank size) {
   return {};
 }
 
+Status Choice::place(const NodeShape& nodes, const Settings& settings) {
+  nodes_ = nodes.nodes();
+  if (nodes_ == 1) return {};
+  for (const auto& [collective, name] : forced_) {
+    if (name != kDirectAlgorithm) continue;
+    return {Code::kUnsupported, "algorithm \"direct\" for " + std::string(collective_name(collective)) +
+                                    " is for the ranks of one node; these are on " + std::to_string(nodes_) + " nodes"};
+  }
+  for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
+    for (const Algorithm* algorithm : algorithms_for(collective)) {
+      if (!settings.deterministic || deterministic_.count(collective) != 0) continue;
+      ASSIGN_OR_RETURN(const OrderClass order, order_class(*algorithm, nodes.nranks()));
+      if (order == OrderClass::kTree) deterministic_[collective] = algorithm->name;
+    }
+  }
+  return {};
+}
+
+// Until costs decide: few hops for few bytes, few bytes for many.
+std::string_view Choice::default_across_nodes(const Call& call) const {
+  if (const auto entry = deterministic_.find(call.collective); entry != deterministic_.end()) return entry->second;
+  constexpr size_t kFewBytes = size_t{64} << 10;
+  const bool few = call.bytes() <= kFewBytes;
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return few ? "halving_doubling" : "ring";
+    case Collective::kReduceScatter:
+      return few ? "halving" : "ring";
+    case Collective::kAllGather:
+      return few ? "bruck" : "ring";
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return few ? "tree" : "chain";
+    case Collective::kGather:
+    case Collective::kScatter:
+      return "linear";
+    case Collective::kAllGatherV:
+    case Collective::kAllToAll:
+    case Collective::kAllToAllV:
+    case Collective::kBarrier:
+    case Collective::kSend:
+    case Collective::kRecv:
+      return default_schedule(call.collective);
+  }
+  return default_schedule(call.collective);
+}
+
 bool Choice::forced_to_schedule(Collective collective) const {
   const auto entry = forced_.find(collective);
   return entry != forced_.end() && entry->second != kDirectAlgorithm;
 }
 
 bool Choice::is_small(const Call& call) const {
-  if (!SmallExchange::serves(call)) return false;
+  if (nodes_ > 1 || !SmallExchange::serves(call)) return false;
   if (call.count == 0) return true;
   if (forced_to_schedule(call.collective)) return false;
   return call.bytes() <= kSmallBytes;
@@ -95,6 +142,7 @@ bool Choice::is_small(const Call& call) const {
 
 std::string_view Choice::algorithm(const Call& call) const {
   if (const auto entry = forced_.find(call.collective); entry != forced_.end()) return entry->second;
+  if (nodes_ > 1) return default_across_nodes(call);
   return serves_directly(call.collective) ? kDirectAlgorithm : default_schedule(call.collective);
 }
 
@@ -131,8 +179,11 @@ DirectChoice Choice::direct(const Call& call, Rank size) const {
 
 std::string Choice::explain(const Call& call, Rank size) const {
   const std::string subject = std::string(collective_name(call.collective)) + " of " + std::to_string(call.bytes()) +
-                              " bytes over " + std::to_string(size) + " ranks of one node: ";
-  if (is_message(call.collective)) return subject + "the pair's lane, in slots that the receiver copies out of";
+                              " bytes over " + std::to_string(size) + " ranks of " +
+                              (nodes_ == 1 ? "one node: " : std::to_string(nodes_) + " nodes: ");
+  if (is_message(call.collective)) return subject + "the pair's link, in slots that the receiver copies out of";
+  if (nodes_ > 1 && (call.collective == Collective::kBarrier || call.count == 0))
+    return subject + "a synchronisation of all ranks";
   if (is_small(call)) return subject + "direct, one flag: every rank reads every rank's few bytes";
   const std::string_view name = algorithm(call);
   const std::string why = forced_.count(call.collective) != 0 ? " (forced)" : "";

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "collectives/node_shape.h"
 #include "runtime/call.h"
 #include "runtime/direct_exchange.h"
 #include "runtime/settings.h"
@@ -33,6 +34,8 @@ class Choice {
  public:
   // Checks the forced names: UNSUPPORTED says which names a collective has, and why a schedule cannot be deterministic.
   Status configure(const Settings& settings, Rank size);
+  // Where the ranks stand. UNSUPPORTED when a forced algorithm serves one node only and there are more.
+  Status place(const NodeShape& nodes, const Settings& settings);
   // Measuring pays where both ways of a pair of ranks are near each other: two ranks with a CPU each, nothing forced.
   [[nodiscard]] bool wants_calibration(Rank size, bool oversubscribed) const;
   void set_measured(const MeasuredChoice& measured) { measured_ = measured; }
@@ -51,12 +54,15 @@ class Choice {
 
  private:
   [[nodiscard]] bool forced_to_schedule(Collective collective) const;
+  [[nodiscard]] std::string_view default_across_nodes(const Call& call) const;
 
   std::map<Collective, std::string> forced_;
   size_t forced_chunk_bytes_ = 0;  // 0: chosen by size
   size_t stage_slot_bytes_ = size_t{256} << 10;
   size_t cache_bytes_ = 0;  // the last level
   MeasuredChoice measured_;
+  Rank nodes_ = 1;
+  std::map<Collective, std::string_view> deterministic_;  // of collectives that add, across nodes; empty: not asked for
 };
 
 }  // namespace gimbal

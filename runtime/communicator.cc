@@ -7,6 +7,7 @@
 #include "base/ticks.h"
 #include "collectives/chunk_space.h"
 #include "runtime/direct_exchange.h"
+#include "runtime/links.h"
 #include "runtime/message_exchange.h"
 #include "runtime/scheduled_operations.h"
 #include "runtime/small_exchange.h"
@@ -16,17 +17,8 @@
 namespace gimbal {
 namespace {
 
-// How often a sleeping rank looks whether its peers live.
-constexpr int64_t kPeerCheckNs = 40'000'000;
-
 ReduceFunction reduce_function(const Call& call) {
   return reduces(call.collective) ? find_reduce(call.dtype, call.op) : nullptr;
-}
-
-std::string seconds(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", value);
-  return text;
 }
 
 }  // namespace
@@ -34,8 +26,9 @@ std::string seconds(double value) {
 Communicator::Communicator(Settings settings, Log log)
     : settings_(std::move(settings)),
       log_(std::move(log)),
-      allocations_(settings_.rank),
-      spreader_(settings_.rank),
+      nodes_(NodeShape::uniform(1, settings_.size)),
+      allocations_(0),
+      spreader_(0),
       waits_(settings_.size) {}
 
 Communicator::~Communicator() { close(); }
@@ -47,7 +40,8 @@ void Communicator::close() {
     return;
   }
   started_.reset();
-  if (memory_ != nullptr) memory_->control(rank()).departed.store(1, std::memory_order_release);
+  if (memory_ != nullptr) control(rank()).departed.store(1, std::memory_order_release);
+  if (spans_nodes()) news_->tell_departure();
 }
 
 Status Communicator::check_not_forked() const {
@@ -107,7 +101,13 @@ Status Communicator::run_started(const Call& call) {
 
 Result<std::unique_ptr<Operation>> Communicator::make_operation(const Call& call, const Signature& signature) {
   if (is_message(call.collective)) {
-    return std::unique_ptr<Operation>(new MessageExchange(call, rank(), message_lanes_->endpoint(call.root)));
+    ASSIGN_OR_RETURN(Endpoint* const endpoint, message_links_->endpoint(call.root));
+    return std::unique_ptr<Operation>(new MessageExchange(call, rank(), *endpoint));
+  }
+  if (spans_nodes()) {
+    const bool without_data = call.collective == Collective::kBarrier || (call.count == 0 && call.recv_counts == nullptr);
+    return without_data ? scheduled_->make_synchronisation(signature)
+                        : scheduled_->make(call, signature, choice_.algorithm(call));
   }
   const ReduceFunction reduce = reduce_function(call);
   if (choice_.is_small(call)) return std::unique_ptr<Operation>(new SmallExchange(*context_, call, signature, reduce));
@@ -140,7 +140,7 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
   waited_ = true;
   const uint64_t began = ticks();
   const WaitPolicy& policy = adaptive_policy_.next();
-  Waiter waiter(policy, memory_->lot(), doorbell());
+  Waiter waiter = make_waiter(policy, Waiting::kCaller);
   WaitClock clock;
   uint64_t moves = operation.moves();
   LongestWait longest;
@@ -168,123 +168,13 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
   return {};
 }
 
-Status Communicator::look_around(const Operation& operation, const Signature& signature, WaitClock& clock) {
-  const int64_t now = monotonic_ns();
-  if (clock.started_ns == 0) clock.started_ns = now;
-  const bool collective = signature.sequence != 0;
-  if (collective && !clock.announced) {
-    clock.announced = true;
-    // Small operations announce themselves only when they have to wait long.
-    const Announcement& own = memory_->control(rank()).board[signature.sequence % kBoardEntries];
-    if (static_cast<uint32_t>(own.word.load(std::memory_order_relaxed) >> 32) != signature.sequence) {
-      announce(memory_->control(rank()), signature, 1.0, 0, 0);
-      memory_->ring_all();
-    }
-  }
-  if (collective) {
-    if (Status status = compare_announcements(*context_, signature); !status.ok()) return fail(status, &signature);
-  }
-  if (now >= clock.next_peer_check_ns) {
-    clock.next_peer_check_ns = now + kPeerCheckNs;
-    if (Status status = check_peers(operation, clock); !status.ok()) return fail(status, &signature);
-  }
-  const int64_t waited_ms = (now - clock.started_ns) / 1'000'000;
-  if (waited_ms >= settings_.timeout_ms) {
-    return fail(deadline_passed(operation, signature, static_cast<double>(waited_ms) / 1000), &signature);
-  }
-  if (!clock.warned && waited_ms >= settings_.warn_after_ms) {
-    clock.warned = true;
-    log_.warning(describe(signature) + " has waited " + seconds(static_cast<double>(waited_ms) / 1000) + " for " +
-                 describe_late(operation, signature));
-  }
-  return {};
+Waiter Communicator::make_waiter(const WaitPolicy& policy, Waiting waiting) const {
+  return {policy, memory_->lot(), memory_->doorbells()[static_cast<size_t>(context_->rank)],
+          sleepers_[static_cast<size_t>(waiting)].get()};
 }
 
-Status Communicator::check_peers(const Operation& operation, WaitClock& clock) {
-  const auto has_departed = [this](Rank peer) { return memory_->control(peer).departed.load(std::memory_order_acquire) != 0; };
-  if (!bootstrap_->check_peers().ok()) {
-    for (const Rank peer : bootstrap_->gone()) {
-      if (!has_departed(peer)) return {Code::kRemote, describe_rank(peer) + " is gone: its process ended"};
-    }
-  }
-  // Who left in good order has said in shared memory what it had to say; only who still needs it has lost. It may have said it
-  // between the operation's last look and its leaving, so another look comes first; a move there begins a new clock.
-  const Rank awaited = operation.waiting_for();
-  if (awaited < 0 || !has_departed(awaited)) return {};
-  if (clock.departed == awaited) {
-    return {Code::kRemote, describe_rank(awaited) + " has left: it destroyed its communicator or ended"};
-  }
-  clock.departed = awaited;
-  clock.next_peer_check_ns = 0;
-  return {};
-}
-
-std::string Communicator::describe_rank(Rank rank) const {
-  const PeerIdentity& peer = bootstrap_->peers()[static_cast<size_t>(rank)];
-  return "rank " + std::to_string(rank) + " (pid " + std::to_string(peer.pid) + " on host " + peer.host + ")";
-}
-
-// Those who have not announced the operation are late; when all have, the one that this rank waits for is stuck.
-std::string Communicator::describe_late(const Operation& operation, const Signature& signature) const {
-  std::string late;
-  int more = 0;
-  for (Rank peer = 0; signature.sequence != 0 && peer < size(); ++peer) {
-    const Announcement& entry = memory_->control(peer).board[signature.sequence % kBoardEntries];
-    const auto announced = static_cast<uint32_t>(entry.word.load(std::memory_order_relaxed) >> 32);
-    if (static_cast<int32_t>(announced - signature.sequence) >= 0 && announced != 0) continue;
-    constexpr int kNamed = 4;
-    if (++more > kNamed) continue;
-    late += (late.empty() ? "" : ", ") + describe_rank(peer);
-  }
-  if (more > 4) late += " and " + std::to_string(more - 4) + " more";
-  if (late.empty() && operation.waiting_for() >= 0) late = describe_rank(operation.waiting_for());
-  return late.empty() ? "its peers" : late;
-}
-
-Status Communicator::deadline_passed(const Operation& operation, const Signature& signature, double waited_s) const {
-  return {Code::kTimeout, "waited " + seconds(waited_s) + " for " + describe_late(operation, signature)};
-}
-
-Status Communicator::fail(const Status& status, const Signature* signature) {
-  std::string sentence = status.message();
-  if (signature != nullptr) {
-    sentence = describe(*signature) + " on communicator \"" + name() + "\", rank " + std::to_string(rank()) + ": " + sentence;
-  }
-  const Status described(status.code(), sentence);
-  if (!loses_communicator(status.code())) return described;
-  if (memory_ != nullptr) {
-    memory_->raise_fault(described, rank());
-    return adopt_fault();
-  }
-  const std::lock_guard<std::mutex> lock(status_mutex_);
-  status_ = described;
-  failed_.store(true, std::memory_order_release);
-  return described;
-}
-
-Status Communicator::adopt_fault() {
-  const NodeMemory::Fault fault = memory_->fault();
-  {
-    const std::lock_guard<std::mutex> lock(status_mutex_);
-    if (!status_.ok()) return status_;
-    status_ = fault.status;
-    failed_.store(true, std::memory_order_release);
-  }
-  log_.info(fault.status.message());
-  write_flight_recorder();
-  return fault.status;
-}
-
-void Communicator::abort() {
-  const Status aborted(Code::kAborted, "communicator \"" + name() + "\" was aborted by rank " + std::to_string(rank()));
-  if (fork_guard_.in_child()) return;
-  static_cast<void>(fail(aborted, nullptr));  // the status is the abort itself
-}
-
-Status Communicator::status() const {
-  const std::lock_guard<std::mutex> lock(status_mutex_);
-  if (status_.ok() && memory_ != nullptr && memory_->faulted()) return memory_->fault().status;
-  return status_;
+void Communicator::ring_self() const {
+  if (memory_ != nullptr) memory_->ring_rank(context_->rank);
 }
 
 void Communicator::write_flight_recorder() const {
@@ -319,7 +209,7 @@ void Communicator::read_stats(gimbal_stats_t& stats) const {
   stats.last_arrived_rank = latest.rank;
   stats.last_arrived_ns = latest.mean_ns;
   stats.host_bytes = sizeof(*this) + allocations_.resident_bytes();
-  if (memory_ != nullptr) stats.host_bytes += memory_->segment().resident_bytes() / static_cast<size_t>(size());
+  if (memory_ != nullptr) stats.host_bytes += memory_->segment().resident_bytes() / static_cast<size_t>(context_->nranks);
 }
 
 std::string Communicator::explain(Collective collective, size_t bytes, DType dtype) const {

@@ -4,11 +4,15 @@
 // Thread safety: one thread at a time calls run, start, split and the like; a progress thread runs started operations beside
 // it. abort(), status() and dump() may be called from any thread.
 //
+// Ranks of one node meet in its memory. Where a communicator spans nodes, operations are schedules over endpoints, and what
+// else ranks tell each other in memory goes as news over the control connections (RemoteNews).
+//
 // Owners: the caller's thread owns blocking operations, the progress thread the started ones; a blocking collective begins when
 // every started collective has completed. The first error sticks and reaches all ranks of the node through NodeMemory's fault
 // word.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -20,6 +24,7 @@
 #include "base/log.h"
 #include "base/parking.h"
 #include "base/status.h"
+#include "collectives/node_shape.h"
 #include "gimbal/gimbal.h"
 #include "runtime/allocations.h"
 #include "runtime/call.h"
@@ -30,14 +35,16 @@
 #include "runtime/node_context.h"
 #include "runtime/node_memory.h"
 #include "runtime/operation.h"
+#include "runtime/remote_news.h"
 #include "runtime/settings.h"
 #include "runtime/signature.h"
 #include "runtime/wait_statistics.h"
 #include "transport/bootstrap.h"
+#include "transport/poll_sleeper.h"
 
 namespace gimbal {
 
-class LaneSet;
+class Links;
 class ScheduledOperations;
 class StartedOperations;
 
@@ -106,8 +113,12 @@ class Communicator {
   Status fail(const Status& status, const Signature* signature);
   [[nodiscard]] bool faulted() const { return memory_ != nullptr && memory_->faulted(); }
   Status adopt_fault();
-  [[nodiscard]] NodeMemory* memory() const { return memory_.get(); }
-  [[nodiscard]] Doorbell& doorbell() const { return memory_->doorbells()[static_cast<size_t>(rank())]; }
+  // Who waits: the caller's thread, or the progress thread.
+  enum class Waiting : uint8_t { kCaller, kBackground };
+  // For a wait of more than one rank; the policy must outlive it.
+  [[nodiscard]] Waiter make_waiter(const WaitPolicy& policy, Waiting waiting) const;
+  // Wakes this rank's own waits.
+  void ring_self() const;
   [[nodiscard]] const WaitPolicy& wait_policy() const { return policy_; }
   [[nodiscard]] const WaitPolicy& background_policy() const { return background_policy_; }
   FlightRecorder& recorder() { return recorder_; }
@@ -121,8 +132,8 @@ class Communicator {
   static Result<std::shared_ptr<Communicator>> connect(std::shared_ptr<Communicator> communicator,
                                                        std::unique_ptr<Bootstrap> bootstrap, Deadline deadline);
   Status agree_on_settings(Deadline deadline);
-  Result<std::shared_ptr<SharedSegment>> share_segment(size_t bytes, const std::string& purpose, Deadline deadline);
   Status map_node(Deadline deadline);
+  Status meet_other_nodes();
 
   Status run_single(const Call& call);
   Status run_collective(const Call& call);
@@ -133,6 +144,16 @@ class Communicator {
   Result<std::shared_ptr<Communicator>> split_members(int32_t color, int32_t key);
   Status run_now(const Call& call, const Signature& signature);
   Status check_peers(const Operation& operation, WaitClock& clock);
+  [[nodiscard]] bool has_departed(Rank peer) const;
+  // MISMATCH when a peer has announced another call under this number.
+  Status compare_announced(const Signature& mine);
+  // Takes over a fault that another node has told; with `patience`, waits a moment for it: whoever sees only that a connection
+  // has closed may be about to hear why.
+  Status hear_other_nodes(Deadline patience);
+  [[nodiscard]] bool spans_nodes() const { return news_ != nullptr; }
+  [[nodiscard]] bool is_local(Rank peer) const { return nodes_.node_of(peer) == nodes_.node_of(rank()); }
+  [[nodiscard]] RankControl& control(Rank local_peer) const { return memory_->control(nodes_.local_rank(local_peer)); }
+  [[nodiscard]] bool has_announced(Rank peer, uint32_t sequence) const;
   [[nodiscard]] Status deadline_passed(const Operation& operation, const Signature& signature, double waited_s) const;
   [[nodiscard]] std::string describe_rank(Rank rank) const;
   [[nodiscard]] std::string describe_late(const Operation& operation, const Signature& signature) const;
@@ -142,10 +163,14 @@ class Communicator {
   Log log_;
   ForkGuard fork_guard_;
   std::unique_ptr<Bootstrap> bootstrap_;
-  std::unique_ptr<NodeMemory> memory_;
+  NodeShape nodes_;
+  std::unique_ptr<NodeMemory> memory_;  // of this rank's node
   std::unique_ptr<NodeContext> context_;
+  std::unique_ptr<RemoteNews> news_;                      // null in a communicator of one node
+  std::array<std::unique_ptr<PollSleeper>, 2> sleepers_;  // by Waiting; null in a communicator of one node
+  std::unique_ptr<Links> collective_links_;
+  std::unique_ptr<Links> message_links_;
   std::unique_ptr<ScheduledOperations> scheduled_;
-  std::unique_ptr<LaneSet> message_lanes_;
   Allocations allocations_;
   std::map<void*, size_t> registered_;  // by gimbal_register
   Choice choice_;

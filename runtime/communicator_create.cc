@@ -11,6 +11,8 @@
 #include "base/process_registry.h"
 #include "runtime/calibration.h"
 #include "runtime/communicator.h"
+#include "runtime/links.h"
+#include "runtime/node_setup.h"
 #include "runtime/scheduled_operations.h"
 #include "runtime/started_operations.h"
 #include "runtime/version.h"
@@ -22,6 +24,7 @@ namespace {
 
 // What ranks tell each other at the start. Fixed size: a peer's message of another size is refused.
 struct RankSettings {
+  int32_t node_name;
   cpu_set_t affinity;
   double quota_cpus;
   uint64_t chunk_bytes;
@@ -29,6 +32,7 @@ struct RankSettings {
   uint32_t deterministic;
   uint32_t element_precision;
   uint64_t algorithms_hash;
+  uint64_t transport_hash;
 };
 
 template <typename T>
@@ -63,6 +67,10 @@ Status compare_settings(const RankSettings& first, Rank rank, const RankSettings
   }
   if (first.chunk_bytes != other.chunk_bytes) return differs("GIMBAL_CHUNK_BYTES", first.chunk_bytes, rank, other.chunk_bytes);
   if (first.slot_bytes != other.slot_bytes) return differs("GIMBAL_SLOT_BYTES", first.slot_bytes, rank, other.slot_bytes);
+  if (first.transport_hash != other.transport_hash) {
+    return {Code::kMismatch, "the transports (GIMBAL_TRANSPORT) of rank 0 and rank " + std::to_string(rank) +
+                                 " differ: they must be equal on all ranks"};
+  }
   if (first.algorithms_hash != other.algorithms_hash) {
     return {Code::kMismatch, "the forced algorithms (GIMBAL_ALGORITHM) of rank 0 and rank " + std::to_string(rank) +
                                  " differ: they must be equal on all ranks"};
@@ -107,7 +115,8 @@ Result<std::shared_ptr<Communicator>> Communicator::connect(std::shared_ptr<Comm
   communicator->bootstrap_ = std::move(bootstrap);
   RETURN_IF_ERROR(communicator->agree_on_settings(deadline));
   RETURN_IF_ERROR(communicator->map_node(deadline));
-  if (communicator->choice_.wants_calibration(communicator->size(), communicator->oversubscribed_)) {
+  if (!communicator->spans_nodes() &&
+      communicator->choice_.wants_calibration(communicator->size(), communicator->oversubscribed_)) {
     ASSIGN_OR_RETURN(const MeasuredChoice measured, calibrate(*communicator));
     communicator->choose(measured);
   }
@@ -115,7 +124,7 @@ Result<std::shared_ptr<Communicator>> Communicator::connect(std::shared_ptr<Comm
 }
 
 void Communicator::forget_operations() {
-  for (Announcement& entry : memory_->control(rank()).board) entry.word.store(0, std::memory_order_relaxed);
+  for (Announcement& entry : control(rank()).board) entry.word.store(0, std::memory_order_relaxed);
   sequence_ = 0;
   recorder_.clear();
   waits_.clear();
@@ -134,6 +143,7 @@ Result<MeasuredChoice> Communicator::adopt_first_rank(const MeasuredChoice& mine
 Status Communicator::agree_on_settings(Deadline deadline) {
   const CpuAllowance allowance = read_cpu_allowance();
   RankSettings mine = {};
+  mine.node_name = node_name(*bootstrap_, settings_);
   mine.affinity = allowance.affinity;
   mine.quota_cpus = allowance.quota_cpus;
   mine.chunk_bytes = settings_.chunk_bytes.value_or(0);
@@ -141,10 +151,13 @@ Status Communicator::agree_on_settings(Deadline deadline) {
   mine.deterministic = settings_.deterministic ? 1 : 0;
   mine.element_precision = settings_.element_precision ? 1 : 0;
   mine.algorithms_hash = hash_text(algorithms_text(settings_.algorithms));
+  mine.transport_hash = hash_text(settings_.transport);
   ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(mine), deadline));
   cpu_set_t usable;
   CPU_ZERO(&usable);
   double quota = mine.quota_cpus;
+  Rank node_ranks = 0;
+  std::vector<int32_t> node_names;
   RankSettings first = {};
   for (Rank peer = 0; peer < size(); ++peer) {
     const std::vector<std::byte>& value = values[static_cast<size_t>(peer)];
@@ -156,69 +169,56 @@ Status Communicator::agree_on_settings(Deadline deadline) {
     std::memcpy(&theirs, value.data(), sizeof(theirs));
     if (peer == 0) first = theirs;
     RETURN_IF_ERROR(compare_settings(first, peer, theirs));
+    node_names.push_back(theirs.node_name);
+    if (theirs.node_name != mine.node_name) continue;
+    ++node_ranks;
     CPU_OR(&usable, &usable, &theirs.affinity);
     quota = std::min(quota, theirs.quota_cpus);
   }
+  nodes_ = NodeShape(node_names);
+  RETURN_IF_ERROR(check_transport(*bootstrap_, nodes_, settings_));
+  RETURN_IF_ERROR(choice_.place(nodes_, settings_));
   const double cpus = std::min(static_cast<double>(CPU_COUNT(&usable)), quota);
-  policy_ = choose_wait_policy(size(), cpus);
+  policy_ = choose_wait_policy(node_ranks, cpus);
   if (settings_.spin_ns) policy_.spin_ns = *settings_.spin_ns;
   adaptive_policy_ = AdaptiveWaitPolicy(policy_);
   // A progress thread shares the CPUs with the computing threads: it is one more runner per rank.
-  background_policy_ = choose_wait_policy(2 * size(), cpus);
-  oversubscribed_ = size() > cpus;
-  log_.info(std::to_string(size()) + " ranks on " + std::to_string(cpus) + " usable CPUs");
+  background_policy_ = choose_wait_policy(2 * node_ranks, cpus);
+  oversubscribed_ = node_ranks > cpus;
+  log_.info(std::to_string(node_ranks) + " ranks on " + std::to_string(cpus) + " usable CPUs" +
+            (nodes_.nodes() > 1
+                 ? ", on node " + std::to_string(nodes_.node_of(rank())) + " of " + std::to_string(nodes_.nodes())
+                 : ""));
   return {};
-}
-
-Result<std::shared_ptr<SharedSegment>> Communicator::share_segment(size_t bytes, const std::string& purpose,
-                                                                   Deadline deadline) {
-  std::shared_ptr<SharedSegment> segment;
-  std::string problem;
-  if (rank() == 0) {
-    Result<std::shared_ptr<SharedSegment>> created = SharedSegment::create("gimbal-" + purpose, bytes);
-    if (created.ok()) {
-      segment = *created;
-    } else {
-      problem = created.status().message();
-    }
-  }
-  // Everybody learns at once whether rank 0 could make it.
-  ASSIGN_OR_RETURN(auto problems, bootstrap_->all_gather(std::as_bytes(std::span(problem)), deadline));
-  if (const std::vector<std::byte>& text = problems[0]; !text.empty()) {
-    return Status(Code::kNoMemory, "rank 0: " + std::string(reinterpret_cast<const char*>(text.data()), text.size()));
-  }
-  if (rank() == 0) {
-    for (Rank peer = 1; peer < size(); ++peer) RETURN_IF_ERROR(bootstrap_->send_descriptor(peer, segment->fd(), deadline));
-  } else {
-    ASSIGN_OR_RETURN(FileDescriptor fd, bootstrap_->receive_descriptor(0, deadline));
-    Result<std::shared_ptr<SharedSegment>> mapped = SharedSegment::map(std::move(fd), bytes);
-    if (mapped.ok()) {
-      segment = *mapped;
-    } else {
-      problem = mapped.status().message();
-    }
-  }
-  ASSIGN_OR_RETURN(problems, bootstrap_->all_gather(std::as_bytes(std::span(problem)), deadline));
-  for (Rank peer = 0; peer < size(); ++peer) {
-    const std::vector<std::byte>& text = problems[static_cast<size_t>(peer)];
-    if (text.empty()) continue;
-    return Status(Code::kNoMemory, "rank " + std::to_string(peer) + " cannot map the node's memory: " +
-                                       std::string(reinterpret_cast<const char*>(text.data()), text.size()));
-  }
-  return segment;
 }
 
 Status Communicator::map_node(Deadline deadline) {
   NodeLayout layout;
-  layout.nranks = size();
+  const std::span<const Rank> members = nodes_.members(nodes_.node_of(rank()));
+  layout.nranks = static_cast<Rank>(members.size());
   layout.chunk_bytes = choice_.stage_slot_bytes();
-  layout.lane_bytes = LaneSet::lane_bytes(settings_);
-  ASSIGN_OR_RETURN(std::shared_ptr<SharedSegment> segment, share_segment(layout.segment_bytes(), "node", deadline));
+  layout.lane_bytes = Links::lane_bytes(settings_);
+  ASSIGN_OR_RETURN(std::shared_ptr<SharedSegment> segment,
+                   share_segment(*bootstrap_, nodes_, rank(), layout.segment_bytes(), "node", deadline));
   memory_ = std::make_unique<NodeMemory>(std::move(segment), layout);
-  context_ = std::make_unique<NodeContext>(*memory_, rank(), settings_.deterministic ? SumOrder::kTree : SumOrder::kRankOrder);
+  context_ = std::make_unique<NodeContext>(*memory_, nodes_.local_rank(rank()),
+                                           settings_.deterministic ? SumOrder::kTree : SumOrder::kRankOrder);
+  context_->members.assign(members.begin(), members.end());
   if (!oversubscribed_) context_->first_looks = NodeContext::kLooksWithOwnCpu;
-  scheduled_ = std::make_unique<ScheduledOperations>(settings_, *context_);
-  message_lanes_ = std::make_unique<LaneSet>(settings_, *memory_, 1);
+  spreader_ = CpuSpreader(context_->rank);
+  allocations_ = Allocations(context_->rank);
+  if (nodes_.nodes() > 1) RETURN_IF_ERROR(meet_other_nodes());
+  collective_links_ = std::make_unique<Links>(settings_, nodes_, *memory_, 0);
+  message_links_ = std::make_unique<Links>(settings_, nodes_, *memory_, 1);
+  scheduled_ = std::make_unique<ScheduledOperations>(settings_, nodes_, *context_, news_.get(), *collective_links_);
+  return {};
+}
+
+Status Communicator::meet_other_nodes() {
+  for (std::unique_ptr<PollSleeper>& sleeper : sleepers_) {
+    ASSIGN_OR_RETURN(sleeper, PollSleeper::create({bootstrap_->arrival_descriptor()}));
+  }
+  news_ = std::make_unique<RemoteNews>(*bootstrap_, nodes_, rank());
   return {};
 }
 
@@ -307,7 +307,8 @@ Result<std::shared_ptr<SharedSegment>> Communicator::share_allocation(size_t byt
                                          std::to_string(theirs));
     }
   }
-  return share_segment(part_bytes * static_cast<size_t>(size()), "memory", deadline);
+  const size_t parts = nodes_.members(nodes_.node_of(rank())).size();
+  return share_segment(*bootstrap_, nodes_, rank(), part_bytes * parts, "memory", deadline);
 }
 
 Status Communicator::free(void* pointer) {

@@ -17,6 +17,7 @@ namespace gimbal {
 
 class CpuSpreader {
  public:
+  // rank: within the node.
   explicit CpuSpreader(Rank rank) : rank_(rank) {}
 
   // Call when a wait has outlasted spinning. Tells the node which CPU this rank is on, and moves it when a lower rank is there
@@ -29,7 +30,7 @@ class CpuSpreader {
  private:
   static constexpr int64_t kPeriodNs = 50'000'000;
 
-  const Rank rank_;
+  Rank rank_;
   int64_t next_move_ns_ = 0;
 };
 

@@ -23,7 +23,10 @@ Status compare_announcements(NodeContext& context, const Signature& mine) {
     std::atomic_thread_fence(std::memory_order_acquire);
     if (entry.word.load(std::memory_order_relaxed) != word) continue;  // the peer is already a board further
     const Signature theirs = unpack_signature(mine.sequence, count, kind_and_root);
-    if (static_cast<uint32_t>(word) != hash || theirs != mine) return mismatch(context.rank, mine, peer, theirs);
+    if (static_cast<uint32_t>(word) != hash || theirs != mine) {
+      return mismatch(context.members[static_cast<size_t>(context.rank)], mine, context.members[static_cast<size_t>(peer)],
+                      theirs);
+    }
     context.weights[static_cast<size_t>(peer)] = std::bit_cast<double>(weight);
   }
   return {};
@@ -31,8 +34,12 @@ Status compare_announcements(NodeContext& context, const Signature& mine) {
 
 Result<double> final_divisor(const NodeContext& context, ReduceOp op, bool normalize) {
   if (op == ReduceOp::kAvg) return static_cast<double>(context.nranks);
+  return weights_divisor(context.weights, normalize);
+}
+
+Result<double> weights_divisor(std::span<const double> weights, bool normalize) {
   if (!normalize) return 1.0;
-  const double sum = std::accumulate(context.weights.begin(), context.weights.end(), 0.0);
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (sum == 0) return Status(Code::kInvalidArgument, "the weights of all ranks sum to 0: there is no weighted mean");
   return sum;
 }

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -19,8 +21,11 @@ namespace gimbal {
 
 struct NodeContext {
   NodeMemory& memory;
+  // Within the node.
   const Rank rank;
   const Rank nranks;
+  // The communicator's numbers of the node's ranks; for what people read.
+  std::vector<Rank> members;
   SumOrder order = SumOrder::kRankOrder;
 
   // How often a small exchange looks before it rings and returns: with a CPU per rank about as long as a line takes to cross
@@ -41,10 +46,13 @@ struct NodeContext {
       : memory(node_memory),
         rank(this_rank),
         nranks(node_memory.layout().nranks),
+        members(static_cast<size_t>(nranks)),
         order(sum_order),
         sources(static_cast<size_t>(nranks)),
         destinations(static_cast<size_t>(nranks)),
-        weights(static_cast<size_t>(nranks), 1.0) {}
+        weights(static_cast<size_t>(nranks), 1.0) {
+    std::iota(members.begin(), members.end(), Rank{0});
+  }
 };
 
 // Whether a peer's counter has reached an epoch.
@@ -62,5 +70,7 @@ Status compare_announcements(NodeContext& context, const Signature& mine);
 
 // What the final division is: the number of ranks for an average, the sum of the weights for a weighted mean, else 1.
 Result<double> final_divisor(const NodeContext& context, ReduceOp op, bool normalize);
+// Of a weighted sum.
+Result<double> weights_divisor(std::span<const double> weights, bool normalize);
 
 }  // namespace gimbal

@@ -75,10 +75,11 @@ std::span<std::byte> NodeMemory::lane(size_t lane_set, Rank from, Rank to) const
   return {lanes_ + index * layout_.lane_bytes, layout_.lane_bytes};
 }
 
-void NodeMemory::raise_fault(const Status& status, Rank origin) const {
+bool NodeMemory::raise_fault(const Status& status, Rank origin) const {
   const auto rank = static_cast<uint32_t>(origin);
   uint32_t expected = SharedFault::kNone;
-  if (fault_->state.compare_exchange_strong(expected, SharedFault::kClaimed | rank, std::memory_order_relaxed)) {
+  const bool first = fault_->state.compare_exchange_strong(expected, SharedFault::kClaimed | rank, std::memory_order_relaxed);
+  if (first) {
     fault_->code.store(static_cast<uint32_t>(status.code()), std::memory_order_relaxed);
     const size_t length = std::min(status.message().size(), sizeof(fault_->message) - 1);
     std::memcpy(fault_->message, status.message().data(), length);
@@ -87,6 +88,7 @@ void NodeMemory::raise_fault(const Status& status, Rank origin) const {
     fault_->state.store(SharedFault::kSet | rank, std::memory_order_release);
   }
   ring_all();
+  return first;
 }
 
 NodeMemory::Fault NodeMemory::fault() const {

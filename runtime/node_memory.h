@@ -1,7 +1,8 @@
 // The shared memory of the ranks of one node: who is where in it, and what its words mean.
 //
-// One segment per communicator and node. Every word has one writer, unless it says otherwise. The segment begins as zeros, and
-// zero is each word's initial meaning. Pages that nobody touches take no memory.
+// One segment per communicator and node. Ranks are counted within the node (NodeShape::local_rank) but where it says otherwise;
+// in a communicator of one node the two numbers are the same. Every word has one writer, unless it says otherwise. The segment
+// begins as zeros, and zero is each word's initial meaning. Pages that nobody touches take no memory.
 //
 // Peers' memory is believed only for the data it carries: indices, sizes and offsets read from it are checked before use.
 #pragma once
@@ -102,11 +103,12 @@ class NodeMemory {
   [[nodiscard]] std::span<std::byte> lane(size_t lane_set, Rank from, Rank to) const;
 
   void ring_all() const { ring(lot(), doorbells()); }
+  void ring_rank(Rank rank) const { ring_one(lot(), doorbells()[static_cast<size_t>(rank)]); }
 
   // True when somebody of the node has raised a fault.
   [[nodiscard]] bool faulted() const { return fault_->state.load(std::memory_order_relaxed) != SharedFault::kNone; }
-  // The first caller's fault sticks; wakes everybody.
-  void raise_fault(const Status& status, Rank origin) const;
+  // The first caller's fault sticks; wakes everybody. Whether this was the first. origin: by number in the communicator.
+  bool raise_fault(const Status& status, Rank origin) const;
   struct Fault {
     Status status;
     Rank origin = -1;

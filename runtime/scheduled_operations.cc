@@ -1,44 +1,71 @@
 #include "runtime/scheduled_operations.h"
 
+#include <numeric>
+#include <optional>
+#include <span>
+
+#include "base/deadline.h"
 #include "collectives/algorithm.h"
 #include "collectives/chunk_space.h"
-#include "transport/shm_endpoint.h"
 
 namespace gimbal {
 namespace {
 
 constexpr size_t kCachedPlans = 64;
-// Channels that run beside each other let one lane fill while another is reduced.
-constexpr Channel kChannels = 2;
+// For a few bytes between any ranks: logarithmic in their number.
+constexpr std::string_view kSynchronisationAlgorithm = "halving_doubling";
+constexpr std::string_view kWeightsAlgorithm = "bruck";
+
+// How long a rank that got another operation's message waits to hear what its sender called.
+constexpr int64_t kDisputeMs = 500;
+
+// Where ranks of several nodes agree on their weights: an all_gather of them, before the schedule itself.
+struct WeightExchange {
+  std::shared_ptr<const Plan> plan;
+  Binding binding;
+  std::span<const double> weights;  // by rank, once it is done
+};
 
 // A schedule under way: with weights, first everybody's weight is awaited.
 class ScheduledOperation final : public Operation {
  public:
-  ScheduledOperation(NodeContext& context, const Call& call, const Signature& signature, std::shared_ptr<const Plan> plan,
-                     CpuExecutor& executor, const Binding& binding)
-      : context_(context), call_(call), signature_(signature), plan_(std::move(plan)), executor_(executor), binding_(binding) {}
+  struct Parts {
+    std::shared_ptr<const Plan> plan;
+    Binding binding;
+    std::optional<WeightExchange> weights;  // of a weighted call over several nodes
+  };
+  ScheduledOperation(NodeContext& context, RemoteNews* news, Rank rank, const Call& call, const Signature& signature,
+                     CpuExecutor& executor, Parts parts)
+      : context_(context),
+        news_(news),
+        rank_(rank),
+        call_(call),
+        signature_(signature),
+        executor_(executor),
+        parts_(std::move(parts)) {}
 
   Result<Progress> progress() override {
-    if (!bound_) {
+    if (disputed_) return settle();
+    if (stage_ != Stage::kMove) {
       ASSIGN_OR_RETURN(const bool ready, prepare());
       if (!ready) return Progress::kAgain;
     }
-    Result<Progress> progress = executor_.progress();
-    if (progress.ok() || progress.status().code() != Code::kMismatch) return progress;
-    // The executor saw a foreign tag; what the peer called stands on its board.
-    RETURN_IF_ERROR(compare_announcements(context_, signature_));
-    return progress;
+    return run_executor();
   }
 
-  [[nodiscard]] uint64_t moves() const override { return bound_ ? executor_.slices() + 1 : 0; }
+  [[nodiscard]] uint64_t moves() const override {
+    return moved_before_ + (stage_ == Stage::kAnnounce ? 0 : executor_.slices() + 1);
+  }
 
   [[nodiscard]] Rank waiting_for() const override {
-    if (!bound_) return next_;
+    if (stage_ == Stage::kAnnounce) return next_ < context_.nranks ? context_.members[static_cast<size_t>(next_)] : -1;
     const std::optional<BlockedStep> blocked = executor_.blocked();
     return blocked ? blocked->peer : -1;
   }
 
  private:
+  enum class Stage : uint8_t { kAnnounce, kWeigh, kMove };
+
   Result<bool> prepare() {
     if (!announced_) {
       announce(context_.memory.control(context_.rank), signature_, call_.weight, 0, 0);
@@ -46,28 +73,72 @@ class ScheduledOperation final : public Operation {
       announced_ = true;
     }
     if (call_.weighted) {
-      for (; next_ < context_.nranks; ++next_) {
-        const Announcement& entry = context_.memory.control(next_).board[signature_.sequence % kBoardEntries];
-        if (static_cast<uint32_t>(entry.word.load(std::memory_order_acquire) >> 32) != signature_.sequence) return false;
-      }
-      RETURN_IF_ERROR(compare_announcements(context_, signature_));
-      binding_.weight = call_.weight;
-      ASSIGN_OR_RETURN(binding_.divisor, final_divisor(context_, call_.op, call_.normalize));
+      ASSIGN_OR_RETURN(const bool known, parts_.weights ? exchange_weights() : read_weights());
+      if (!known) return false;
+      const std::span<const double> weights = parts_.weights ? parts_.weights->weights : std::span(context_.weights);
+      parts_.binding.weight = call_.weight;
+      ASSIGN_OR_RETURN(parts_.binding.divisor, weights_divisor(weights, call_.normalize));
+      moved_before_ += stage_ == Stage::kWeigh ? executor_.slices() : 0;
     }
-    RETURN_IF_ERROR(executor_.bind(binding_));
-    bound_ = true;
+    RETURN_IF_ERROR(executor_.bind(parts_.binding));
+    stage_ = Stage::kMove;
     return true;
   }
 
+  // From the boards of the node, when all its ranks have announced the operation.
+  Result<bool> read_weights() {
+    for (; next_ < context_.nranks; ++next_) {
+      const Announcement& entry = context_.memory.control(next_).board[signature_.sequence % kBoardEntries];
+      if (static_cast<uint32_t>(entry.word.load(std::memory_order_acquire) >> 32) != signature_.sequence) return false;
+    }
+    RETURN_IF_ERROR(compare_announcements(context_, signature_));
+    return true;
+  }
+
+  Result<bool> exchange_weights() {
+    if (stage_ == Stage::kAnnounce) {
+      RETURN_IF_ERROR(executor_.bind(parts_.weights->binding));
+      stage_ = Stage::kWeigh;
+    }
+    ASSIGN_OR_RETURN(const Progress progress, run_executor());
+    return progress == Progress::kDone;
+  }
+
+  Result<Progress> run_executor() {
+    Result<Progress> progress = executor_.progress();
+    if (progress.ok() || progress.status().code() != Code::kMismatch) return progress;
+    // The executor saw a foreign tag; what the peer called stands on its board, or is told by a peer on another node.
+    RETURN_IF_ERROR(compare_announcements(context_, signature_));
+    if (news_ == nullptr) return progress;
+    news_->announce(signature_);
+    disputed_ = progress.status();
+    dispute_deadline_ = Deadline::after_ms(kDisputeMs);
+    return settle();
+  }
+
+  Result<Progress> settle() {
+    RETURN_IF_ERROR(news_->update());
+    if (const auto difference = news_->find_difference(signature_)) {
+      return mismatch(rank_, signature_, difference->peer, difference->theirs);
+    }
+    // Whoever hears of both calls first tells all ranks; then that is the error.
+    if (news_->fault() || dispute_deadline_.passed()) return *disputed_;
+    return Progress::kAgain;
+  }
+
   NodeContext& context_;
+  RemoteNews* const news_;
+  const Rank rank_;
   const Call& call_;
   const Signature& signature_;
-  const std::shared_ptr<const Plan> plan_;
   CpuExecutor& executor_;
-  Binding binding_;
-  Rank next_ = 0;
+  Parts parts_;
+  Stage stage_ = Stage::kAnnounce;
+  Rank next_ = 0;  // in the node: the first rank not yet seen to have announced the operation
   bool announced_ = false;
-  bool bound_ = false;
+  uint64_t moved_before_ = 0;  // slices of the weights' exchange
+  std::optional<Status> disputed_;
+  Deadline dispute_deadline_ = Deadline::never();
 };
 
 BufferLayout layout_of(const Call& call, Rank rank, Rank nranks) {
@@ -91,56 +162,62 @@ bool is_v_form(Collective collective) { return collective == Collective::kAllGat
 
 }  // namespace
 
-size_t LaneSet::window(Rank size) {
-  // The lanes of all pairs are address space only until they are used; still, 64 ranks should not reserve many GiB.
-  constexpr Rank kManyRanks = 16;
-  return size > kManyRanks ? 4 : 8;
-}
-
-size_t LaneSet::lane_bytes(const Settings& settings) {
-  return ShmEndpoint::lane_bytes(kChannels, settings.slot_bytes, window(settings.size));
-}
-
-LaneSet::LaneSet(const Settings& settings, NodeMemory& memory, size_t lane_set)
-    : settings_(settings), memory_(memory), lane_set_(lane_set), endpoints_(static_cast<size_t>(settings.size)) {}
-
-LaneSet::~LaneSet() = default;
-
-Endpoint& LaneSet::endpoint(Rank peer) {
-  std::unique_ptr<Endpoint>& endpoint = endpoints_[static_cast<size_t>(peer)];
-  if (endpoint == nullptr) {
-    ShmEndpointOptions options;
-    options.peer = peer;
-    options.channels = kChannels;
-    options.slot_bytes = settings_.slot_bytes;
-    options.window = window(settings_.size);
-    endpoint = std::make_unique<ShmEndpoint>(options, memory_.lane(lane_set_, settings_.rank, peer),
-                                             memory_.lane(lane_set_, peer, settings_.rank), memory_.lot(),
-                                             memory_.doorbells()[static_cast<size_t>(peer)]);
-  }
-  return *endpoint;
-}
-
-ScheduledOperations::ScheduledOperations(const Settings& settings, NodeContext& context)
+ScheduledOperations::ScheduledOperations(const Settings& settings, const NodeShape& nodes, NodeContext& context,
+                                         RemoteNews* news, Links& links)
     : settings_(settings),
+      nodes_(nodes),
       context_(context),
-      lanes_(settings, context.memory, 0),
+      news_(news),
+      links_(links),
       plans_(kCachedPlans),
-      endpoints_(static_cast<size_t>(settings.size)) {}
+      endpoints_(static_cast<size_t>(settings.size)),
+      weights_(static_cast<size_t>(settings.size)) {
+  synchronisation_.collective = Collective::kAllReduce;
+  synchronisation_.op = ReduceOp::kMax;
+  synchronisation_.count = 1;
+  synchronisation_.send = &synchronised_;
+  synchronisation_.recv = &synchronised_;
+}
 
 Result<std::unique_ptr<Operation>> ScheduledOperations::make(const Call& call, const Signature& signature,
                                                              std::string_view algorithm) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, plan_for(call, algorithm));
-  for (const Rank peer : plan->peers) endpoints_[static_cast<size_t>(peer)] = &lanes_.endpoint(peer);
-  if (scratch_.size() < plan->scratch_bytes) scratch_.resize(plan->scratch_bytes);
+  const uint64_t tag = pack_word(signature.sequence, hash_signature(signature));
+  ScheduledOperation::Parts parts;
+  ASSIGN_OR_RETURN(parts.plan, plan_for(call, algorithm));
+  if (scratch_.size() < parts.plan->scratch_bytes) scratch_.resize(parts.plan->scratch_bytes);
+  ASSIGN_OR_RETURN(parts.binding, bind(*parts.plan, call, tag));
+  if (call.weighted && news_ != nullptr) {
+    Call exchange;
+    exchange.collective = Collective::kAllGather;
+    exchange.dtype = DType::kFloat64;
+    exchange.count = 1;
+    exchange.send = &call.weight;
+    exchange.recv = weights_.data();
+    WeightExchange& weights = parts.weights.emplace();
+    ASSIGN_OR_RETURN(weights.plan, plan_for(exchange, kWeightsAlgorithm));
+    ASSIGN_OR_RETURN(weights.binding, bind(*weights.plan, exchange, tag));
+    weights.weights = weights_;
+  }
+  return std::unique_ptr<Operation>(
+      new ScheduledOperation(context_, news_, settings_.rank, call, signature, executor_, std::move(parts)));
+}
+
+Result<std::unique_ptr<Operation>> ScheduledOperations::make_synchronisation(const Signature& signature) {
+  return make(synchronisation_, signature, kSynchronisationAlgorithm);
+}
+
+Result<Binding> ScheduledOperations::bind(const Plan& plan, const Call& call, uint64_t tag) {
+  for (const Rank peer : plan.peers) {
+    ASSIGN_OR_RETURN(endpoints_[static_cast<size_t>(peer)], links_.endpoint(peer));
+  }
   Binding binding;
-  binding.plan = plan.get();
+  binding.plan = &plan;
   binding.input = static_cast<const std::byte*>(call.send);
   binding.output = static_cast<std::byte*>(call.recv);
   binding.scratch = scratch_;
   binding.endpoints = endpoints_;
-  binding.tag = pack_word(signature.sequence, hash_signature(signature));
-  return std::unique_ptr<Operation>(new ScheduledOperation(context_, call, signature, std::move(plan), executor_, binding));
+  binding.tag = tag;
+  return binding;
 }
 
 Result<std::shared_ptr<const Plan>> ScheduledOperations::plan_for(const Call& call, std::string_view algorithm) {
@@ -156,7 +233,7 @@ Result<std::shared_ptr<const Plan>> ScheduledOperations::plan_for(const Call& ca
   key.dtype = call.dtype;
   key.op = call.op;
   key.root = call.root;
-  key.channels = kChannels;
+  key.channels = Links::kChannels;
   key.weighted = call.weighted;
   if (is_v_form(call.collective)) return build_plan(call, key);
   if (std::shared_ptr<const Plan> cached = plans_.find(key)) return cached;
@@ -180,7 +257,7 @@ Result<std::shared_ptr<const Plan>> ScheduledOperations::build_plan(const Call& 
   options.op = call.op;
   options.slice_bytes = settings_.slot_bytes;
   // The plan's parts fill the window less one slot; this algorithm has so many of them in flight at once.
-  options.window = 1 + (LaneSet::window(settings_.size) - 1) / algorithm.window_runs;
+  options.window = 1 + (Links::window(settings_.size) - 1) / algorithm.window_runs;
   options.element_partials = settings_.element_precision;
   options.weighted = call.weighted;
   ASSIGN_OR_RETURN(Plan plan, make_plan(schedule, options));

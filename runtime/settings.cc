@@ -100,6 +100,26 @@ Status resolve_times(const gimbal_config_t& config, Settings& settings) {
   return {};
 }
 
+// "2": nodes of two ranks each; "3,1": of three and one in turn.
+Status resolve_emulated_node(Settings& settings) {
+  const std::optional<std::string> text = read_environment("GIMBAL_EMULATE_NODES");
+  if (!text) return {};
+  std::vector<Rank> sizes;
+  for (size_t begin = 0; begin <= text->size();) {
+    const size_t end = std::min(text->find(',', begin), text->size());
+    const Result<int64_t> size = parse_integer(text->substr(begin, end - begin), 1, kMaxRanks);
+    if (!size.ok()) return invalid("GIMBAL_EMULATE_NODES: " + size.status().message());
+    sizes.push_back(static_cast<Rank>(*size));
+    begin = end + 1;
+  }
+  Rank left = settings.rank;
+  for (size_t node = 0; left >= sizes[node % sizes.size()]; ++node) {
+    left -= sizes[node % sizes.size()];
+    ++settings.emulated_node;
+  }
+  return {};
+}
+
 Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(settings.deterministic, environment_bool("GIMBAL_DETERMINISTIC", false));
   if (config.deterministic != -1) settings.deterministic = config.deterministic == 1;
@@ -109,11 +129,12 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
     }
     settings.element_precision = *precision == "element";
   }
+  RETURN_IF_ERROR(resolve_emulated_node(settings));
   settings.caller_progress = config.progress == GIMBAL_PROGRESS_CALLER;
   settings.transport = config.transport != nullptr ? config.transport : read_environment("GIMBAL_TRANSPORT").value_or("auto");
-  if (settings.transport != "auto" && settings.transport != "shm") {
+  if (settings.transport != "auto" && settings.transport != "shm" && settings.transport != "tcp") {
     return invalid(std::string(config.transport != nullptr ? "config.transport" : "GIMBAL_TRANSPORT") + ": \"" +
-                   settings.transport + "\" is not one of auto, shm");
+                   settings.transport + "\" is not one of auto, shm, tcp");
   }
   if (read_environment("GIMBAL_CHUNK_BYTES")) {
     ASSIGN_OR_RETURN(settings.chunk_bytes, environment_bytes("GIMBAL_CHUNK_BYTES", 0, size_t{4} << 10, size_t{64} << 20));

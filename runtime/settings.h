@@ -29,6 +29,7 @@ struct Settings {
   bool caller_progress = false;
   std::map<Collective, std::string> algorithms;  // forced
   std::string transport = "auto";
+  int32_t emulated_node = 0;  // of GIMBAL_EMULATE_NODES: ranks with different numbers share no memory
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;
   std::optional<int64_t> spin_ns;

@@ -91,7 +91,8 @@ Result<bool> SmallExchange::all_published() {
     if (word == expected_word_) [[likely]]
       continue;
     if (static_cast<uint32_t>(word >> 32) != epoch_) return false;
-    return mismatch(context_.rank, signature_, next_,
+    return mismatch(context_.members[static_cast<size_t>(context_.rank)], signature_,
+                    context_.members[static_cast<size_t>(next_)],
                     unpack_signature(signature_.sequence, slot.count.load(std::memory_order_relaxed),
                                      slot.kind_and_root.load(std::memory_order_relaxed)));
   }

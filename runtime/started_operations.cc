@@ -22,7 +22,7 @@ StartedOperations::~StartedOperations() {
 void StartedOperations::wake_thread() {
   { const std::lock_guard<std::mutex> lock(mutex_); }
   changed_.notify_all();
-  if (NodeMemory* memory = communicator_.memory(); memory != nullptr) ring_one(memory->lot(), communicator_.doorbell());
+  communicator_.ring_self();
 }
 
 Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
@@ -78,7 +78,7 @@ void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const 
   const auto finished = [&] { return request != nullptr ? request->done() : counter->load(std::memory_order_acquire) == 0; };
   if (finished()) return;
   caller_drives_.store(true, std::memory_order_release);
-  Waiter waiter(communicator_.wait_policy(), communicator_.memory()->lot(), communicator_.doorbell());
+  Waiter waiter = communicator_.make_waiter(communicator_.wait_policy(), Communicator::Waiting::kCaller);
   bool look_around_due = false;
   while (true) {
     const bool moved = drive_once(std::exchange(look_around_due, false));
@@ -110,7 +110,7 @@ void StartedOperations::look_around() {
 
 void StartedOperations::run_thread() {
   const auto may_drive = [this] { return !idle() && !caller_drives_.load(std::memory_order_acquire); };
-  Waiter waiter(communicator_.background_policy(), communicator_.memory()->lot(), communicator_.doorbell());
+  Waiter waiter = communicator_.make_waiter(communicator_.background_policy(), Communicator::Waiting::kBackground);
   bool look_around_due = false;
   while (!stop_.load(std::memory_order_acquire)) {
     if (!may_drive()) {

@@ -63,7 +63,9 @@ class Bootstrap {
   virtual Status send(Rank peer, std::span<const std::byte> value, Deadline deadline) = 0;
   virtual Result<std::vector<std::byte>> receive(Rank peer, Deadline deadline) = 0;
 
-  // One descriptor to or from a peer of this node (SCM_RIGHTS).
+  // Whether this rank and the peer can pass descriptors, and so share memory: their connection stays inside one kernel.
+  [[nodiscard]] virtual bool passes_descriptors(Rank peer) const = 0;
+  // One descriptor to or from such a peer (SCM_RIGHTS).
   virtual Status send_descriptor(Rank peer, int fd, Deadline deadline) = 0;
   virtual Result<FileDescriptor> receive_descriptor(Rank peer, Deadline deadline) = 0;
 

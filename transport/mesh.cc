@@ -161,6 +161,13 @@ Result<Bytes> Mesh::receive(Rank peer, Deadline deadline) {
   return *std::move(message);
 }
 
+bool Mesh::passes_descriptors(Rank peer) const {
+  int family = AF_UNSPEC;
+  socklen_t length = sizeof(family);
+  const int socket = peers_[static_cast<size_t>(peer)].connection.fd();
+  return peer == plan_.rank || (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_UNIX);
+}
+
 Status Mesh::send_descriptor(Rank peer, int fd, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
   FileDescriptor copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));  // outlives the call when the deadline comes first

@@ -31,6 +31,7 @@ class Mesh : public Bootstrap {
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> value, Deadline deadline) override;
   Status send(Rank peer, std::span<const std::byte> value, Deadline deadline) override;
   Result<Bytes> receive(Rank peer, Deadline deadline) override;
+  [[nodiscard]] bool passes_descriptors(Rank peer) const override;
   Status send_descriptor(Rank peer, int fd, Deadline deadline) override;
   Result<FileDescriptor> receive_descriptor(Rank peer, Deadline deadline) override;
   void post(std::span<const Rank> to, std::span<const std::byte> value) override;

@@ -226,6 +226,28 @@ TEST_F(SettingsTest, SizesThatDoNotDivideAnythingAreAccepted) {
   }
 }
 
+TEST_F(SettingsTest, EmulatedNodesTakeTheirRanksInTurn) {
+  set("GIMBAL_RENDEZVOUS", "memory://nodes");
+  set("GIMBAL_EMULATE_NODES", "3,1");
+  std::vector<int32_t> nodes;
+  for (int32_t rank = 0; rank < 9; ++rank) {
+    const gimbal_config_t config = config_of(rank, 9);
+    const Result<Settings> settings = resolve_settings(&config);
+    ASSERT_TRUE(settings.ok()) << settings.status().message();
+    nodes.push_back(settings->emulated_node);
+  }
+  EXPECT_EQ(nodes, (std::vector<int32_t>{0, 0, 0, 1, 2, 2, 2, 3, 4}));
+}
+
+TEST_F(SettingsTest, RefusesEmulatedNodesWithoutRanks) {
+  set("GIMBAL_RENDEZVOUS", "memory://nodes");
+  const gimbal_config_t config = config_of(0, 4);
+  for (const char* value : {"0", "2,", "two"}) {
+    set("GIMBAL_EMULATE_NODES", value);
+    EXPECT_THAT(refusal(&config), HasSubstr("GIMBAL_EMULATE_NODES: ")) << value;
+  }
+}
+
 TEST(ParseAlgorithms, TakesABareNameForEveryCollective) {
   const auto forced = parse_algorithms("ring");
   ASSERT_TRUE(forced.ok());

@@ -1,0 +1,45 @@
+// The endpoints of one rank: through shared memory to the ranks of its node, through a transport between nodes to the others.
+//
+// Thread safety: one thread at a time per lane set.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "collectives/node_shape.h"
+#include "runtime/node_memory.h"
+#include "runtime/settings.h"
+#include "transport/endpoint.h"
+
+namespace gimbal {
+
+// The endpoints for one purpose: operations that run beside each other do not share them. Each is made when it is first used.
+class Links {
+ public:
+  // Channels that run beside each other let one lane fill while another is reduced.
+  static constexpr Channel kChannels = 2;
+  // Messages that fit into a lane; equal on all ranks of a communicator of this size.
+  [[nodiscard]] static size_t window(Rank size);
+  // Bytes of one lane (one direction of one pair) with these settings; equal on all ranks.
+  static size_t lane_bytes(const Settings& settings);
+
+  // lane_set: an index below NodeLayout::kLaneSets. What is given must outlive the links.
+  Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, size_t lane_set);
+  ~Links();
+
+  Result<Endpoint*> endpoint(Rank peer);
+
+ private:
+  [[nodiscard]] std::unique_ptr<Endpoint> make_local(Rank peer) const;
+
+  const Settings& settings_;
+  const NodeShape& nodes_;
+  NodeMemory& memory_;
+  const size_t lane_set_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank
+};
+
+}  // namespace gimbal
