@@ -25,6 +25,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_FLIGHT_RECORDER", "path", "none",
      "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id."},
     {"GIMBAL_JOB_KEY", "text", "none", "The job's secret: ranks with different keys do not join each other."},
+    {"GIMBAL_LIBRARY", "path", "the wheel's, else the loader's search", "Which libgimbal.so the Python package loads."},
     {"GIMBAL_LOG", "error, warn, info, debug", "warn", "What is written to standard error."},
     {"GIMBAL_PRECISION", "accumulator or element", "accumulator",
      "`element` lets partial sums of schedules travel in the element type: fewer bytes, more rounding (docs/numerics.md)."},

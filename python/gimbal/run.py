@@ -1,0 +1,29 @@
+"""`python -m gimbal.run -n 4 train.py ...`: gimbal-run, from the wheel or the path, with Python scripts started by this Python."""
+
+import os
+import pathlib
+import shutil
+import sys
+
+
+def command(arguments: list) -> list:
+    """The command line of gimbal-run for these arguments: before the first script, this interpreter."""
+    for index, argument in enumerate(arguments):
+        if argument.endswith(".py") and not argument.startswith("-"):
+            return [*arguments[:index], sys.executable, *arguments[index:]]
+        if argument == "--":
+            break
+    return list(arguments)
+
+
+def main() -> None:
+    """Becomes gimbal-run."""
+    inside = pathlib.Path(__file__).parent / "bin" / "gimbal-run"
+    program = str(inside) if inside.exists() else shutil.which("gimbal-run")
+    if program is None:
+        sys.exit("gimbal.run: gimbal-run is neither in the package nor on PATH: install the wheel, or build the project")
+    os.execv(program, [program, *command(sys.argv[1:])])
+
+
+if __name__ == "__main__":
+    main()
