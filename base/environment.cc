@@ -26,6 +26,8 @@ constexpr EnvironmentVariable kTable[] = {
      "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id."},
     {"GIMBAL_JOB_KEY", "text", "none", "The job's secret: ranks with different keys do not join each other."},
     {"GIMBAL_LIBRARY", "path", "the wheel's, else the loader's search", "Which libgimbal.so the Python package loads."},
+    {"GIMBAL_LINK_TIMEOUT", "duration", "15s",
+     "A peer's host that answers nothing for this long, not even the kernel's probes, is taken for gone."},
     {"GIMBAL_LOG", "error, warn, info, debug", "warn", "What is written to standard error."},
     {"GIMBAL_PRECISION", "accumulator or element", "accumulator",
      "`element` lets partial sums of schedules travel in the element type: fewer bytes, more rounding (docs/numerics.md)."},
@@ -34,10 +36,14 @@ constexpr EnvironmentVariable kTable[] = {
      "Where the ranks of a job meet."},
     {"GIMBAL_SIZE", "1 to 100000", "from the launcher", "Number of ranks; before WORLD_SIZE and every launcher's variable."},
     {"GIMBAL_SLOT_BYTES", "1K to 16M", "32K", "Bytes of one slot of a shared-memory endpoint."},
+    {"GIMBAL_SOCKET_IFNAME", "prefix,prefix or =name,name or ^prefix,prefix", "all",
+     "Network interfaces that may be used between hosts, in the syntax of NCCL_SOCKET_IFNAME; which of them is, is found out "
+     "by "
+     "reaching the peers (docs/transport.md)."},
     {"GIMBAL_SPIN", "duration", "10us, 0 with more ranks than CPUs",
      "How long a wait spins before it yields (docs/decisions/0003)."},
     {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
-    {"GIMBAL_TRANSPORT", "auto, shm, tcp", "auto", "Forces a transport; an impossible one is an error that says why."},
+    {"GIMBAL_TRANSPORT", "auto, shm, tcp, verbs", "auto", "Forces a transport; an impossible one is an error that says why."},
     {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},
 };
 

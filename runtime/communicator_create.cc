@@ -103,6 +103,8 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t
   options.job_key = resolved.job_key;
   options.name = resolved.name;
   options.version = library_version();
+  options.interfaces = resolved.interfaces;
+  options.link_timeout_ms = resolved.link_timeout_ms;
   ASSIGN_OR_RETURN(std::unique_ptr<Bootstrap> bootstrap, Bootstrap::connect(*store, options, communicator->log_, deadline));
   // Rank 0's store is gone before any rank can have heard rank 0 in connect(): a next communicator at the same address meets a
   // new store.

@@ -33,6 +33,9 @@ int32_t node_name(const Bootstrap& mesh, const Settings& settings) {
 }
 
 Status check_transport(const Bootstrap& mesh, const NodeShape& nodes, const Settings& settings) {
+  if (settings.transport == "verbs") {
+    return {Code::kUnsupported, "transport verbs is forced (GIMBAL_TRANSPORT), but this version has none"};
+  }
   if (nodes.nodes() == 1) return {};
   const std::string apart =
       describe(mesh, nodes.members(1).front()) + " shares no memory with " + describe(mesh, nodes.members(0).front());

@@ -1,5 +1,6 @@
 #include "runtime/settings.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/environment.h"
@@ -9,6 +10,8 @@
 
 namespace gimbal {
 namespace {
+
+constexpr std::string_view kTransports[] = {"auto", "shm", "tcp", "verbs"};
 
 Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
@@ -89,6 +92,7 @@ Result<int64_t> read_deadline_ms(std::string_view name, int64_t default_ms) {
 Status resolve_times(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(settings.timeout_ms, read_deadline_ms("GIMBAL_TIMEOUT", settings.timeout_ms));
   ASSIGN_OR_RETURN(settings.connect_timeout_ms, read_deadline_ms("GIMBAL_CONNECT_TIMEOUT", settings.connect_timeout_ms));
+  ASSIGN_OR_RETURN(settings.link_timeout_ms, read_deadline_ms("GIMBAL_LINK_TIMEOUT", settings.link_timeout_ms));
   ASSIGN_OR_RETURN(settings.warn_after_ms, environment_duration_ms("GIMBAL_WARN_AFTER", settings.warn_after_ms));
   if (config.timeout_ms > 0) settings.timeout_ms = config.timeout_ms;
   if (config.connect_timeout_ms > 0) settings.connect_timeout_ms = config.connect_timeout_ms;
@@ -132,10 +136,11 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   RETURN_IF_ERROR(resolve_emulated_node(settings));
   settings.caller_progress = config.progress == GIMBAL_PROGRESS_CALLER;
   settings.transport = config.transport != nullptr ? config.transport : read_environment("GIMBAL_TRANSPORT").value_or("auto");
-  if (settings.transport != "auto" && settings.transport != "shm" && settings.transport != "tcp") {
+  if (std::ranges::find(kTransports, settings.transport) == std::end(kTransports)) {
     return invalid(std::string(config.transport != nullptr ? "config.transport" : "GIMBAL_TRANSPORT") + ": \"" +
-                   settings.transport + "\" is not one of auto, shm, tcp");
+                   settings.transport + "\" is not one of auto, shm, tcp, verbs");
   }
+  settings.interfaces = read_environment("GIMBAL_SOCKET_IFNAME").value_or("");
   if (read_environment("GIMBAL_CHUNK_BYTES")) {
     ASSIGN_OR_RETURN(settings.chunk_bytes, environment_bytes("GIMBAL_CHUNK_BYTES", 0, size_t{4} << 10, size_t{64} << 20));
   }

@@ -28,7 +28,9 @@ struct Settings {
   bool element_precision = false;
   bool caller_progress = false;
   std::map<Collective, std::string> algorithms;  // forced
-  std::string transport = "auto";
+  std::string transport = "auto";                // auto, shm, tcp, verbs
+  std::string interfaces;                        // GIMBAL_SOCKET_IFNAME
+  int64_t link_timeout_ms = 15'000;
   int32_t emulated_node = 0;  // of GIMBAL_EMULATE_NODES: ranks with different numbers share no memory
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;

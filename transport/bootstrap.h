@@ -3,13 +3,15 @@
 // The mesh carries small metadata, passes descriptors between ranks of a node, and tells of a peer's death: its end of the
 // connection closes. After connect() nothing depends on rank 0 or on the store.
 //
-// On one node the connections are abstract Unix sockets (they stay inside a network namespace), and a peer's process is watched
-// by its pidfd too, where there is one: a forked child that inherits the sockets must not hide its parent's death.
+// Within a node the connections are abstract Unix sockets (they stay inside a network namespace), and a peer's process is
+// watched by its pidfd too, where there is one: a forked child that inherits the sockets must not hide its parent's death.
+// Between nodes they are TCP, whose kernel probes find out when a peer's host is gone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "transport/job_key.h"
+#include "transport/socket.h"
 #include "transport/store.h"
 
 namespace gimbal {
@@ -27,7 +31,14 @@ struct PeerIdentity {
   Rank rank = 0;
   int64_t pid = 0;
   std::string host;
-  std::string control_address;  // "unix:<abstract name>"
+  std::string control_address;  // "unix:<abstract name>", or "10.9.0.2" where the connection is TCP
+  // Ranks of one node can pass each other descriptors, and so share memory: every pair of them has tried. Nodes count from 0 in
+  // the order of their lowest ranks, alike on all ranks.
+  Rank node = 0;
+  // Where this rank reaches the peer over TCP, without a port; nothing where no interface is up. Of a peer of this node:
+  // loopback, or this host's own address when the admitted interfaces do not have it.
+  std::optional<SocketAddress> address = {};
+  std::string interface = {};  // of this host, towards that address: "eth0"
 };
 
 struct BootstrapOptions {
@@ -36,6 +47,8 @@ struct BootstrapOptions {
   std::string job_key;   // keyed hello on every control connection
   std::string name;      // of the communicator: prefixes the store's keys, and stands in messages
   uint32_t version = 0;  // major << 16 | minor << 8 | patch; ranks of different versions refuse each other by both numbers
+  std::string interfaces = {};       // GIMBAL_SOCKET_IFNAME (transport/interfaces.h); empty: all
+  int64_t link_timeout_ms = 15'000;  // a host that answers nothing for this long is gone
 };
 
 class Bootstrap {
@@ -55,6 +68,9 @@ class Bootstrap {
                                                     Deadline deadline) = 0;
 
   [[nodiscard]] virtual const std::vector<PeerIdentity>& peers() const = 0;  // by rank, this one included
+
+  // Of this mesh alone, for further connections among its ranks (transport/hello.h).
+  [[nodiscard]] virtual JobKey key() const = 0;
 
   // Collective over the mesh: every rank's value, by rank. Values are at most 1 MiB and may differ in size.
   virtual Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> value, Deadline deadline) = 0;

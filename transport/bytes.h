@@ -27,6 +27,7 @@ inline std::string to_text(std::span<const std::byte> bytes) {
 class ByteWriter {
  public:
   ByteWriter& u8(uint8_t value) { return integer(value, 1); }
+  ByteWriter& u16(uint16_t value) { return integer(value, 2); }
   ByteWriter& u32(uint32_t value) { return integer(value, 4); }
   ByteWriter& u64(uint64_t value) { return integer(value, 8); }
   ByteWriter& i64(int64_t value) { return u64(static_cast<uint64_t>(value)); }
@@ -52,6 +53,7 @@ class ByteReader {
   explicit ByteReader(std::span<const std::byte> bytes) : left_(bytes) {}
 
   uint8_t u8() { return static_cast<uint8_t>(integer(1)); }
+  uint16_t u16() { return static_cast<uint16_t>(integer(2)); }
   uint32_t u32() { return static_cast<uint32_t>(integer(4)); }
   uint64_t u64() { return integer(8); }
   int64_t i64() { return static_cast<int64_t>(integer(8)); }
@@ -61,6 +63,12 @@ class ByteReader {
     const std::span<const std::byte> bytes = take(kBytes);
     std::copy(bytes.begin(), bytes.end(), value.begin());
     return value;
+  }
+  // A number of things in 8 bits.
+  size_t count(size_t limit) {
+    const size_t things = u8();
+    if (things > limit) ok_ = false;
+    return ok_ ? things : 0;
   }
   std::string text(size_t limit) {
     const uint32_t bytes = u32();

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/socket.h"
+
 namespace gimbal {
 namespace {
 
@@ -89,7 +91,7 @@ Result<size_t> ControlConnection::send_part(const OutFrame& frame) {
     if (sent >= 0) return static_cast<size_t>(sent);
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno == EPIPE || errno == ECONNRESET) {
+    if (is_lost_connection(errno)) {
       broken_ = true;
       return 0;
     }
@@ -111,7 +113,8 @@ Status ControlConnection::fill() {
     if (received < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
-      if (errno != ECONNRESET) return system_error("reading from " + peer_, errno);
+      if (!is_lost_connection(errno)) return system_error("reading from " + peer_, errno);
+      host_is_silent_ = is_silence(errno);
     }
     if (received <= 0) {
       closed_ = true;

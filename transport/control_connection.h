@@ -1,4 +1,4 @@
-// The control connection to one peer: whole frames in both directions over a non-blocking Unix socket.
+// The control connection to one peer: whole frames in both directions over a non-blocking Unix or TCP socket.
 //
 // It never waits: the mesh polls and calls flush() and fill(). A frame that was begun is finished by a later flush(), whatever
 // became of the call that queued it, so that one deadline does not spoil the stream for the next call.
@@ -28,6 +28,8 @@ class ControlConnection {
   [[nodiscard]] int fd() const { return socket_.get(); }
   // The peer's end is closed and everything that it had sent has arrived here.
   [[nodiscard]] bool closed() const { return closed_; }
+  // It was not the peer that closed it: its host, or the way there, no longer answers.
+  [[nodiscard]] bool host_is_silent() const { return host_is_silent_; }
   [[nodiscard]] bool has_unsent() const { return !outbox_.empty(); }
 
   void queue(FrameKind kind, uint64_t tag, SharedBytes payload);
@@ -57,6 +59,7 @@ class ControlConnection {
   FileDescriptor socket_;
   std::string peer_;
   bool closed_ = false;
+  bool host_is_silent_ = false;
   bool broken_ = false;  // the peer takes no more; what it sent before may still be there to read
   std::deque<OutFrame> outbox_;
   Bytes inbox_;

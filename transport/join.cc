@@ -1,6 +1,7 @@
 #include "transport/join.h"
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "transport/mesh_connect.h"
@@ -74,9 +75,23 @@ class Arrivals {
       return {Code::kMismatch, "world size " + std::to_string(a.size) + " on " + rank_text(a.rank) + ", " +
                                    std::to_string(b.size) + " on " + rank_text(b.rank)};
     }
-    if (a.rank != b.rank) return {};
+    if (a.rank != b.rank) return check_way(a, b);
     const std::string first = a.host == b.host ? "pid " + std::to_string(b.pid) : process_text(b);
     return {Code::kMismatch, rank_text(a.rank) + " joined twice (" + first + " and " + process_text(a) + ")"};
+  }
+
+  // A rank without an address can only meet those that share its abstract sockets.
+  static Status check_way(const JoinRecord& a, const JoinRecord& b) {
+    if (network_of(a) == network_of(b) || (!a.candidates.empty() && !b.candidates.empty())) return {};
+    const JoinRecord& alone = a.candidates.empty() ? a : b;
+    return {Code::kSystem,
+            describe(a) + " and " + describe(b) +
+                " cannot reach each other: they share no memory, and no usable network interface is up on host " + alone.host};
+  }
+
+  // A node's text ends with its process-id namespace, on which sockets do not depend.
+  static std::string_view network_of(const JoinRecord& record) {
+    return std::string_view(record.node).substr(0, record.node.rfind('/'));
   }
 
   std::vector<std::optional<JoinRecord>> records_;

@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,23 +13,10 @@
 #include <iterator>
 #include <numeric>
 
-#include "transport/descriptor_limit.h"
 #include "transport/socket.h"
 
 namespace gimbal {
 namespace {
-
-// Tags of all_gather count up from 0; those of derive() are the caller's, with this bit.
-constexpr uint64_t kDeriveTag = uint64_t{1} << 63;
-
-// The process at the other end, unless it is this one or stands in no process-id namespace that is visible here.
-FileDescriptor watch_process(int socket) {
-  ucred credentials = {};
-  socklen_t length = sizeof(credentials);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
-  if (credentials.pid <= 0 || credentials.pid == getpid()) return {};
-  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, credentials.pid, 0)));
-}
 
 bool is_readable(int fd, int timeout_ms) {
   pollfd entry = {.fd = fd, .events = POLLIN, .revents = 0};
@@ -43,70 +29,6 @@ Status too_large(size_t bytes) {
 }
 
 }  // namespace
-
-Result<std::unique_ptr<Mesh>> Mesh::connect(const MeshPlan& plan, FileDescriptor listener, Deadline deadline) {
-  ASSIGN_OR_RETURN(std::vector<FileDescriptor> sockets, connect_mesh(plan, listener.get(), deadline));
-  listener.reset();
-  std::unique_ptr<Mesh> mesh(new Mesh(plan, std::move(sockets)));
-  RETURN_IF_ERROR(mesh->watch_arrivals());
-  RETURN_IF_ERROR(mesh->all_gather({}, deadline));
-  return mesh;
-}
-
-Mesh::Mesh(const MeshPlan& plan, std::vector<FileDescriptor> sockets) : plan_(plan), peers_(sockets.size()) {
-  for (size_t i = 0; i < sockets.size(); ++i) {
-    const JoinRecord& record = plan_.roster.records[i];
-    identities_.push_back(
-        {.rank = record.rank, .pid = record.pid, .host = record.host, .control_address = "unix:" + record.control_address});
-    if (!sockets[i].valid()) continue;
-    peers_[i].process = watch_process(sockets[i].get());
-    peers_[i].connection = ControlConnection(std::move(sockets[i]), describe(record));
-  }
-}
-
-Status Mesh::watch_arrivals() {
-  arrivals_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
-  posted_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!arrivals_.valid() || !posted_.valid()) return system_error("watching the control connections", errno);
-  for (Rank rank = 0; rank < plan_.size(); ++rank) {
-    if (rank == plan_.rank) continue;
-    epoll_event event = {};
-    event.events = EPOLLIN;
-    event.data.u32 = static_cast<uint32_t>(rank);
-    if (epoll_ctl(arrivals_.get(), EPOLL_CTL_ADD, at(rank).connection.fd(), &event) != 0) {
-      return system_error("watching the control connections", errno);
-    }
-  }
-  return {};
-}
-
-Result<std::unique_ptr<Bootstrap>> Mesh::derive(std::span<const Rank> members, const std::string& name, uint64_t tag,
-                                                Deadline deadline) {
-  const auto mine = std::find(members.begin(), members.end(), plan_.rank);
-  if (mine == members.end()) {
-    return Status(Code::kInvalidArgument, "rank " + std::to_string(plan_.rank) + " is not a member of \"" + name + "\"");
-  }
-  RETURN_IF_ERROR(reserve_descriptors(2 * members.size() + 3));
-  ASSIGN_OR_RETURN(ControlListener listener, open_control_listener());
-  const Nonce nonce = random_nonce();
-  const Bytes value = ByteWriter().raw(nonce).text(listener.address).take();
-  ASSIGN_OR_RETURN(const std::vector<Bytes> values, exchange(members, tag | kDeriveTag, value, deadline));
-
-  MeshPlan plan{.rank = static_cast<Rank>(mine - members.begin()), .name = name, .job_key = plan_.job_key, .roster = {}};
-  for (size_t i = 0; i < members.size(); ++i) {
-    ByteReader reader(values[i]);
-    const Nonce part = reader.array<sizeof(Nonce)>();
-    for (size_t k = 0; k < part.size(); ++k) plan.roster.nonce[k] ^= part[k];
-    JoinRecord record = plan_.roster.records[static_cast<size_t>(members[i])];
-    record.rank = static_cast<Rank>(i);
-    record.size = static_cast<Rank>(members.size());
-    record.control_address = reader.text(kMaxAbstractNameBytes);
-    if (!reader.finished()) return Status(Code::kInternal, describe(record) + " sent a malformed control address");
-    plan.roster.records.push_back(std::move(record));
-  }
-  ASSIGN_OR_RETURN(std::unique_ptr<Bootstrap> mesh, connect(plan, std::move(listener.socket), deadline));
-  return mesh;
-}
 
 Result<std::vector<Bytes>> Mesh::all_gather(std::span<const std::byte> value, Deadline deadline) {
   std::vector<Rank> everyone(peers_.size());
@@ -161,17 +83,13 @@ Result<Bytes> Mesh::receive(Rank peer, Deadline deadline) {
   return *std::move(message);
 }
 
-bool Mesh::passes_descriptors(Rank peer) const {
-  int family = AF_UNSPEC;
-  socklen_t length = sizeof(family);
-  const int socket = peers_[static_cast<size_t>(peer)].connection.fd();
-  return peer == plan_.rank || (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 && family == AF_UNIX);
-}
+bool Mesh::passes_descriptors(Rank peer) const { return peer == plan_.rank || peers_[static_cast<size_t>(peer)].shares_memory; }
 
 Status Mesh::send_descriptor(Rank peer, int fd, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
+  RETURN_IF_ERROR(check_passes_descriptors(peer));
   FileDescriptor copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));  // outlives the call when the deadline comes first
-  if (!copy.valid()) return system_error("descriptor for " + describe(plan_.roster.records[static_cast<size_t>(peer)]), errno);
+  if (!copy.valid()) return system_error("descriptor for " + describe(plan_.record(peer)), errno);
   const Use use(*this);
   at(peer).connection.queue_descriptor(std::move(copy));
   return pump(
@@ -180,6 +98,7 @@ Status Mesh::send_descriptor(Rank peer, int fd, Deadline deadline) {
 
 Result<FileDescriptor> Mesh::receive_descriptor(Rank peer, Deadline deadline) {
   RETURN_IF_ERROR(check_peer_argument(peer));
+  RETURN_IF_ERROR(check_passes_descriptors(peer));
   const Use use(*this);
   std::optional<FileDescriptor> fd;
   const auto pending = [&](Rank rank) {
@@ -194,6 +113,12 @@ Status Mesh::check_peer_argument(Rank peer) const {
   if (peer >= 0 && peer < plan_.size() && peer != plan_.rank) return {};
   return {Code::kInvalidArgument, "rank " + std::to_string(peer) + " is no peer of rank " + std::to_string(plan_.rank) +
                                       " in \"" + plan_.name + "\" of " + std::to_string(plan_.size()) + " ranks"};
+}
+
+Status Mesh::check_passes_descriptors(Rank peer) const {
+  if (passes_descriptors(peer)) return {};
+  return {Code::kUnsupported, describe(plan_.record(peer)) + " shares no memory with rank " + std::to_string(plan_.rank) +
+                                  ": a descriptor cannot be passed"};
 }
 
 Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)>& pending, const char* what,
@@ -215,7 +140,7 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
       return gone;
     }
     if (deadline.passed()) {
-      const std::string peer = describe(plan_.roster.records[static_cast<size_t>(waiting.front())]);
+      const std::string peer = describe(plan_.record(waiting.front()));
       return {Code::kTimeout, *what == '\0' ? peer + " took no more bytes of a control message before the deadline"
                                             : std::string("no ") + what + " from " + peer + " before the deadline"};
     }
@@ -256,6 +181,10 @@ Status Mesh::read_arrivals() {
       const auto rank = static_cast<Rank>(events[static_cast<size_t>(i)].data.u32);
       ControlConnection& connection = at(rank).connection;
       const Status status = connection.fill();
+      if (connection.host_is_silent()) {
+        const std::lock_guard<std::mutex> lock(gone_mutex_);
+        silent_.insert(rank);
+      }
       // Its end would be readable for ever; so would what nobody can read.
       if (connection.closed() || !status.ok()) epoll_ctl(arrivals_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
       const std::lock_guard<std::mutex> lock(news_mutex_);
@@ -324,15 +253,19 @@ Result<std::vector<Bootstrap::News>> Mesh::take_news() {
 bool Mesh::has_ended(Rank rank) { return is_readable(at(rank).process.get(), 0); }
 
 Status Mesh::report_gone(Rank rank) {
-  {
-    const std::lock_guard<std::mutex> lock(gone_mutex_);
-    if (std::find(gone_.begin(), gone_.end(), rank) == gone_.end()) gone_.push_back(rank);
-  }
   // A dying process closes its sockets a moment before it has ended; this is for the sentence only.
   constexpr int kEndsWithinMs = 20;
-  const bool ended = is_readable(at(rank).process.get(), kEndsWithinMs);
-  return {Code::kRemote, describe(plan_.roster.records[static_cast<size_t>(rank)]) +
-                             " is gone: " + (ended ? "its process ended" : "it closed its control connection")};
+  const char* why = "it closed its control connection";
+  if (is_readable(at(rank).process.get(), kEndsWithinMs)) why = "its process ended";
+  int error_number = 0;
+  socklen_t length = sizeof(error_number);
+  getsockopt(at(rank).connection.fd(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+
+  const std::lock_guard<std::mutex> lock(gone_mutex_);
+  if (std::find(gone_.begin(), gone_.end(), rank) == gone_.end()) gone_.push_back(rank);
+  if (is_silence(error_number)) silent_.insert(rank);
+  if (silent_.contains(rank)) why = "its host, or the way there, does not answer";
+  return {Code::kRemote, describe(plan_.record(rank)) + " is gone: " + why};
 }
 
 Status Mesh::check_peers() {

@@ -1,4 +1,4 @@
-// The control connections of one communicator: Bootstrap over Unix sockets.
+// The control connections of one communicator: Bootstrap over Unix sockets within a node, and TCP between nodes.
 //
 // Owned by a communicator and used by one thread at a time, except news, check_peers() and gone(). The last two look only at
 // descriptors, which do not change between construction and destruction, and at a list under a lock. Connections belong to
@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,11 +24,12 @@ namespace gimbal {
 class Mesh : public Bootstrap {
  public:
   // Collective among the roster's ranks, which all listen by now: connects them and meets them in a barrier.
-  static Result<std::unique_ptr<Mesh>> connect(const MeshPlan& plan, FileDescriptor listener, Deadline deadline);
+  static Result<std::unique_ptr<Mesh>> connect(const MeshPlan& plan, const ControlListener& listener, Deadline deadline);
 
   Result<std::unique_ptr<Bootstrap>> derive(std::span<const Rank> members, const std::string& name, uint64_t tag,
                                             Deadline deadline) override;
   [[nodiscard]] const std::vector<PeerIdentity>& peers() const override { return identities_; }
+  [[nodiscard]] JobKey key() const override { return plan_.key(); }
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> value, Deadline deadline) override;
   Status send(Rank peer, std::span<const std::byte> value, Deadline deadline) override;
   Result<Bytes> receive(Rank peer, Deadline deadline) override;
@@ -44,6 +46,7 @@ class Mesh : public Bootstrap {
   struct Peer {
     ControlConnection connection;
     FileDescriptor process;  // pidfd; invalid where there is none
+    bool shares_memory = false;
   };
 
   struct Post {
@@ -65,8 +68,12 @@ class Mesh : public Bootstrap {
     Mesh& mesh_;
   };
 
-  Mesh(const MeshPlan& plan, std::vector<FileDescriptor> sockets);
+  // transport/mesh_make.cc
+  Mesh(const MeshPlan& plan, std::vector<PeerSocket> sockets);
   Status watch_arrivals();
+  Status agree_on_nodes(Deadline deadline);
+  void say_how_peers_are_reached() const;
+
   Result<std::vector<Bytes>> exchange(std::span<const Rank> members, uint64_t tag, std::span<const std::byte> value,
                                       Deadline deadline);
   // Sends what is queued for these peers and reads from those that pending() names, until none is left.
@@ -77,6 +84,7 @@ class Mesh : public Bootstrap {
   void send_posts();
   void send_posts_if_free();
   Status check_peer_argument(Rank peer) const;
+  Status check_passes_descriptors(Rank peer) const;
   [[nodiscard]] Peer& at(Rank rank) { return peers_[static_cast<size_t>(rank)]; }
   bool has_ended(Rank rank);
   Rank choose_culprit(Rank closed, std::span<const Rank> involved);
@@ -93,7 +101,8 @@ class Mesh : public Bootstrap {
   std::deque<News> news_;    // guarded by news_mutex_
   std::vector<Post> posts_;  // guarded by news_mutex_
   std::mutex gone_mutex_;
-  std::vector<Rank> gone_;
+  std::vector<Rank> gone_;  // guarded by gone_mutex_
+  std::set<Rank> silent_;   // guarded by gone_mutex_: their hosts stopped answering
 };
 
 }  // namespace gimbal

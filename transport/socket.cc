@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <limits>
 
 namespace gimbal {
 namespace {
@@ -41,11 +43,28 @@ Transfer outcome(ssize_t moved, bool reading) {
   if (moved > 0) return {.bytes = static_cast<size_t>(moved)};
   if (moved == 0) return {.closed = reading};
   if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
-  if (errno == ECONNRESET || errno == EPIPE) return {.closed = true};
+  if (is_lost_connection(errno)) return {.closed = true};
   return {.error_number = errno};
 }
 
 }  // namespace
+
+bool is_lost_connection(int error_number) {
+  return error_number == EPIPE || error_number == ECONNRESET || is_silence(error_number);
+}
+
+bool is_silence(int error_number) {
+  switch (error_number) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+      return true;
+    default:
+      return false;
+  }
+}
 
 SocketAddress abstract_address(const std::string& name) {
   SocketAddress address;
@@ -73,6 +92,37 @@ Result<FileDescriptor> listen_on(const SocketAddress& address) {
     return system_error("listening on " + address.text, errno);
   }
   return fd;
+}
+
+Result<PortListener> listen_on_any_port() {
+  constexpr IpAddress kAnyV6 = {};
+  IpAddress any_v4 = {};
+  any_v4[10] = any_v4[11] = std::byte{0xff};
+  // A kernel without IPv6 has IPv4.
+  Result<FileDescriptor> listener = listen_on(make_tcp_address(kAnyV6, 0, 0));
+  if (!listener.ok()) listener = listen_on(make_tcp_address(any_v4, 0, 0));
+  if (!listener.ok()) return listener.status();
+  sockaddr_storage bound = {};
+  socklen_t length = sizeof(bound);
+  if (getsockname(listener->get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    return system_error("asking for the port of a listening socket", errno);
+  }
+  // The port stands at the same place in both families.
+  return PortListener{.fd = std::move(listener).value(), .port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port)};
+}
+
+void set_link_timeout(int fd, int64_t timeout_ms) {
+  const auto set = [fd](int level, int option, int64_t value) {
+    const int number = static_cast<int>(std::min<int64_t>(value, std::numeric_limits<int>::max()));
+    setsockopt(fd, level, option, &number, sizeof(number));  // fails harmlessly on Unix sockets
+  };
+  constexpr int64_t kProbes = 4;
+  const int64_t interval_s = std::max<int64_t>(1, timeout_ms / 1000 / (kProbes + 1));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, interval_s);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms);
 }
 
 ConnectAttempt start_connect(const SocketAddress& address) {

@@ -6,8 +6,10 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,11 +30,32 @@ struct SocketAddress {
 inline constexpr size_t kMaxAbstractNameBytes = 107;
 SocketAddress abstract_address(const std::string& name);
 
+// An IPv6 address, or an IPv4 one in its mapped form (::ffff:10.0.0.1), in network order.
+using IpAddress = std::array<std::byte, 16>;
+// Nothing for an address of another family.
+std::optional<IpAddress> ip_of(const sockaddr* address);
+bool is_loopback(const IpAddress& ip);
+bool is_link_local(const IpAddress& ip);  // fe80::/10, which needs a scope
+// `scope` is the index of the interface for link-local addresses, 0 for others.
+SocketAddress make_tcp_address(const IpAddress& ip, uint16_t port, uint32_t scope);
+// The other end, without its port: "10.0.0.1", "fe80::1%eth0"; nothing when the socket is no TCP connection.
+std::optional<SocketAddress> peer_address(int socket);
+
 // "host:port" or "[v6]:port". Literal addresses and localhost are read without asking a name server.
 Result<std::vector<SocketAddress>> resolve_tcp(const std::string& host_and_port);
 
 // "10.0.0.1:29511 is in use" when it is.
 Result<FileDescriptor> listen_on(const SocketAddress& address);
+// Every address of this host at one port that the kernel chooses, IPv6 and IPv4 where there are both; nothing else is asked
+// for.
+struct PortListener {
+  FileDescriptor fd;
+  uint16_t port = 0;
+};
+Result<PortListener> listen_on_any_port();
+// A peer whose host answers nothing for this long, neither to data nor to the kernel's probes, is taken for gone: reads then
+// fail with ETIMEDOUT. Probes are answered by the peer's kernel, so a process that is stopped or busy is not meant.
+void set_link_timeout(int fd, int64_t timeout_ms);
 // errno of a connection attempt that has failed, in `error_number`; -1 stands for the deadline.
 struct ConnectAttempt {
   FileDescriptor fd;
@@ -46,10 +69,15 @@ int finish_connect(int fd, const SocketAddress& address);
 // The next waiting connection; invalid with errno in error_number when there is none or it failed.
 ConnectAttempt accept_from(int listener);
 
+// errno of a connection that is gone for good: the peer, its host or the way there.
+bool is_lost_connection(int error_number);
+// Of those: it was not the peer that ended it.
+bool is_silence(int error_number);
+
 // What one non-blocking read or write did.
 struct Transfer {
   size_t bytes = 0;
-  bool closed = false;   // end of stream, reset or broken pipe
+  bool closed = false;   // end of stream, or is_lost_connection()
   int error_number = 0;  // any other error
 };
 Transfer read_some(int fd, std::span<std::byte> buffer);

@@ -8,8 +8,7 @@ namespace gimbal {
 namespace {
 
 constexpr std::string_view kHelloMagic = "GIMBALHI";
-constexpr std::string_view kMeshMagic = "GIMBALCT";
-static_assert(kHelloMagic.size() == kMagicBytes && kMeshMagic.size() == kMagicBytes);
+static_assert(kHelloMagic.size() == kMagicBytes);
 
 bool begins_with(ByteReader& reader, std::string_view magic) {
   const auto found = reader.array<kMagicBytes>();
@@ -19,6 +18,19 @@ bool begins_with(ByteReader& reader, std::string_view magic) {
 void write_record(ByteWriter& writer, const JoinRecord& record) {
   writer.u32(kWireVersion).u32(record.version).u32(static_cast<uint32_t>(record.rank)).u32(static_cast<uint32_t>(record.size));
   writer.i64(record.pid).text(record.host).text(record.node).text(record.control_address);
+  writer.u16(record.port).u8(static_cast<uint8_t>(record.candidates.size()));
+  for (const TcpCandidate& candidate : record.candidates) writer.text(candidate.interface).raw(candidate.ip);
+}
+
+void read_candidates(ByteReader& reader, JoinRecord& record) {
+  record.port = reader.u16();
+  const size_t count = reader.count(kMaxCandidates);
+  for (size_t i = 0; i < count && reader.ok(); ++i) {
+    TcpCandidate candidate;
+    candidate.interface = reader.text(kMaxInterfaceBytes);
+    candidate.ip = reader.array<sizeof(IpAddress)>();
+    record.candidates.push_back(std::move(candidate));
+  }
 }
 
 // A record of another wire version has the same first fields; the rest is not looked at.
@@ -33,6 +45,7 @@ JoinRecord read_record(ByteReader& reader, bool& same_wire) {
   if (!same_wire) return record;
   record.node = reader.text(kMaxNodeBytes);
   record.control_address = reader.text(kMaxAbstractNameBytes);
+  read_candidates(reader, record);
   return record;
 }
 
@@ -214,36 +227,6 @@ std::optional<JoinVerdict> parse_join_verdict(std::span<const std::byte> bytes) 
     verdict.fault = Status(static_cast<Code>(code), std::move(sentence));
   }
   return reader.finished() ? std::optional(std::move(verdict)) : std::nullopt;
-}
-
-Bytes encode(const MeshHello& hello) {
-  return ByteWriter()
-      .raw(as_bytes(kMeshMagic))
-      .u32(kWireVersion)
-      .u32(static_cast<uint32_t>(hello.from))
-      .u32(static_cast<uint32_t>(hello.to))
-      .raw(hello.proof)
-      .take();
-}
-
-std::optional<MeshHello> parse_mesh_hello(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
-  if (!begins_with(reader, kMeshMagic) || reader.u32() != kWireVersion) return std::nullopt;
-  MeshHello hello;
-  hello.from = static_cast<Rank>(reader.u32());
-  hello.to = static_cast<Rank>(reader.u32());
-  hello.proof = reader.array<sizeof(Proof)>();
-  return reader.finished() ? std::optional(hello) : std::nullopt;
-}
-
-Bytes mesh_proof_context(bool accepts, Rank from, Rank to, const std::string& address) {
-  return ByteWriter()
-      .raw(as_bytes(kMeshMagic))
-      .u8(accepts ? 1 : 0)
-      .u32(static_cast<uint32_t>(from))
-      .u32(static_cast<uint32_t>(to))
-      .text(address)
-      .take();
 }
 
 Bytes encode(const FrameHeader& header) {

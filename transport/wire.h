@@ -15,6 +15,7 @@
 #include "base/types.h"
 #include "transport/bytes.h"
 #include "transport/job_key.h"
+#include "transport/socket.h"
 #include "transport/store.h"
 
 namespace gimbal {
@@ -103,14 +104,25 @@ inline constexpr size_t kMaxNodeBytes = 128;
 inline constexpr size_t kMaxSentenceBytes = 8192;
 inline constexpr Rank kMaxRanks = 100'000;
 
+inline constexpr size_t kMaxInterfaceBytes = 15;
+inline constexpr size_t kMaxCandidates = 64;
+
+// An address at which a rank listens, with the interface that has it.
+struct TcpCandidate {
+  std::string interface;
+  IpAddress ip = {};
+};
+
 struct JoinRecord {
   uint32_t version = 0;  // of the library
   Rank rank = 0;
   Rank size = 0;
   int64_t pid = 0;
   std::string host;
-  std::string node;  // equal where process ids and abstract sockets are common
-  std::string control_address;
+  std::string node;                      // equal where process ids and abstract sockets are common
+  std::string control_address;           // an abstract Unix name
+  uint16_t port = 0;                     // of the candidates
+  std::vector<TcpCandidate> candidates;  // none where no interface is up
 };
 Bytes encode(const JoinRecord& record);
 std::optional<JoinRecord> parse_join_record(std::span<const std::byte> bytes);
@@ -131,18 +143,7 @@ struct JoinVerdict {
 Bytes encode(const JoinVerdict& verdict);
 std::optional<JoinVerdict> parse_join_verdict(std::span<const std::byte> bytes);
 
-// ---- Control connections: hello of the connecting rank, hello of the accepting rank; then frames.
-
-struct MeshHello {
-  Rank from = 0;
-  Rank to = 0;
-  Proof proof = {};
-};
-inline constexpr size_t kMeshHelloBytes = kMagicBytes + 4 + 4 + 4 + sizeof(Proof);
-Bytes encode(const MeshHello& hello);
-std::optional<MeshHello> parse_mesh_hello(std::span<const std::byte> bytes);
-// What the sender of a hello proves; `accepts` tells the two directions apart.
-Bytes mesh_proof_context(bool accepts, Rank from, Rank to, const std::string& address);
+// ---- Control connections: after the hellos, frames.
 
 enum class FrameKind : uint8_t { kMessage = 1, kGather = 2, kDescriptor = 3, kNews = 4 };
 struct FrameHeader {

@@ -1,4 +1,4 @@
-// Hostile bytes while joining and on control connections: records, rosters, verdicts, hellos, frames.
+// Hostile bytes while joining and on control connections: records, rosters, verdicts, frames.
 #include <sys/socket.h>
 
 #include <cstdlib>
@@ -30,7 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static_cast<void>(gimbal::parse_join_record(bytes));
   gimbal::expect_round_trip(gimbal::parse_roster(bytes), bytes);
   gimbal::expect_round_trip(gimbal::parse_join_verdict(bytes), bytes);
-  gimbal::expect_round_trip(gimbal::parse_mesh_hello(bytes), bytes);
   gimbal::expect_round_trip(gimbal::parse_frame_header(bytes), bytes);
   gimbal::feed_control_connection(bytes);
   return 0;

@@ -7,7 +7,15 @@ namespace gimbal {
 namespace {
 
 JoinRecord a_record(Rank rank) {
-  return {.version = 0x000102, .rank = rank, .size = 2, .pid = 4711, .host = "host", .node = "node", .control_address = "name"};
+  return {.version = 0x000102,
+          .rank = rank,
+          .size = 2,
+          .pid = 4711,
+          .host = "host",
+          .node = "node",
+          .control_address = "name",
+          .port = 4021,
+          .candidates = {{.interface = "eth0", .ip = {std::byte{0xfe}}}, {.interface = "eth1", .ip = {}}}};
 }
 
 JoinVerdict a_roster() {
@@ -44,7 +52,6 @@ TEST(Wire, RefusesEveryMessageThatIsTooShortOrTooLong) {
   expect_exact_length(encode(*a_roster().roster), parse_roster);
   expect_exact_length(encode(a_roster()), parse_join_verdict);
   expect_exact_length(encode(a_fault()), parse_join_verdict);
-  expect_exact_length(encode(MeshHello{}), parse_mesh_hello);
   expect_exact_length(encode(FrameHeader{}), parse_frame_header);
 }
 
@@ -54,6 +61,10 @@ TEST(Wire, ReadsBackWhatItWrote) {
   const JoinRecord& record = roster.roster->records[1];
   EXPECT_EQ(record.pid, 4711);
   EXPECT_EQ(record.host + record.node + record.control_address, "hostnodename");
+  EXPECT_EQ(record.port, 4021);
+  ASSERT_EQ(record.candidates.size(), 2u);
+  EXPECT_EQ(record.candidates[0].interface + record.candidates[1].interface, "eth0eth1");
+  EXPECT_EQ(record.candidates[0].ip[0], std::byte{0xfe});
 
   const JoinVerdict fault = *parse_join_verdict(encode(a_fault()));
   EXPECT_FALSE(fault.roster.has_value());
@@ -73,6 +84,12 @@ TEST(Wire, RefusesLengthsPastTheirLimits) {
   EXPECT_FALSE(parse_store_answer(encode(StoreAnswer{.value_bytes = kMaxStoreValueBytes + 1})).has_value());
   EXPECT_FALSE(parse_frame_header(encode(FrameHeader{.bytes = kMaxFrameBytes + 1})).has_value());
   EXPECT_FALSE(parse_frame_header(encode(FrameHeader{.kind = FrameKind::kDescriptor, .bytes = 1})).has_value());
+}
+
+TEST(Wire, RefusesARecordWithTooManyCandidates) {
+  JoinRecord record = a_record(0);
+  record.candidates.resize(kMaxCandidates + 1);
+  EXPECT_FALSE(parse_join_record(encode(record)).has_value());
 }
 
 TEST(Wire, RefusesARosterThatIsNotInRankOrder) {
