@@ -19,15 +19,18 @@ constexpr int64_t kUnwatchedNs = 1'000'000;
 
 }  // namespace
 
-Result<std::unique_ptr<PollSleeper>> PollSleeper::create(const std::vector<int>& descriptors) {
+Result<std::unique_ptr<PollSleeper>> PollSleeper::create(const std::vector<int>& descriptors,
+                                                         const std::vector<SocketPoller*>& pollers) {
   FileDescriptor rung(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!rung.valid()) return system_error("eventfd for sleeping", errno);
-  return std::unique_ptr<PollSleeper>(new PollSleeper(descriptors, std::move(rung)));
+  return std::unique_ptr<PollSleeper>(new PollSleeper(descriptors, pollers, std::move(rung)));
 }
 
-PollSleeper::PollSleeper(const std::vector<int>& descriptors, FileDescriptor rung) : rung_(std::move(rung)) {
+PollSleeper::PollSleeper(const std::vector<int>& descriptors, const std::vector<SocketPoller*>& pollers, FileDescriptor rung)
+    : rung_(std::move(rung)), pollers_(pollers) {
   polled_.push_back({rung_.get(), POLLIN, 0});
   for (const int descriptor : descriptors) polled_.push_back({descriptor, POLLIN, 0});
+  for (const SocketPoller* poller : pollers) polled_.push_back({poller->fd(), POLLIN, 0});
 }
 
 PollSleeper::~PollSleeper() {
@@ -43,6 +46,9 @@ PollSleeper::~PollSleeper() {
 }
 
 void PollSleeper::sleep(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) {
+  for (SocketPoller* const poller : pollers_) {
+    if (!poller->may_sleep()) return;
+  }
   if (!ask(bell, expected)) timeout_ns = std::min(timeout_ns, kUnwatchedNs);
   timespec timeout = {};
   timeout.tv_sec = timeout_ns / 1'000'000'000;

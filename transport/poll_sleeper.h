@@ -1,4 +1,4 @@
-// Sleeps until a doorbell rings or a descriptor is ready: how a rank with peers on other hosts waits for those on its own too.
+// Sleeps until a doorbell rings or a socket can move: how a rank with peers on other hosts waits for those on its own too.
 //
 // A futex and a descriptor cannot be awaited in one system call before Linux 6.7. So a thread of this object watches the bell
 // while somebody sleeps in poll(), and ends that sleep through an eventfd. It is made by the first sleep, and itself sleeps
@@ -18,13 +18,15 @@
 #include "base/file_descriptor.h"
 #include "base/parking.h"
 #include "base/status.h"
+#include "transport/socket_poller.h"
 
 namespace gimbal {
 
 class PollSleeper final : public Sleeper {
  public:
-  // The descriptors end a sleep when they are readable; they and the bells that are slept on must outlive this object.
-  static Result<std::unique_ptr<PollSleeper>> create(const std::vector<int>& descriptors);
+  // Descriptors end a sleep when they are readable. They, the pollers and the bell that is slept on must outlive this object.
+  static Result<std::unique_ptr<PollSleeper>> create(const std::vector<int>& descriptors,
+                                                     const std::vector<SocketPoller*>& pollers = {});
   ~PollSleeper() override;
   PollSleeper(const PollSleeper&) = delete;
   PollSleeper& operator=(const PollSleeper&) = delete;
@@ -33,13 +35,14 @@ class PollSleeper final : public Sleeper {
   void sleep(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) override;
 
  private:
-  PollSleeper(const std::vector<int>& descriptors, FileDescriptor rung);
+  PollSleeper(const std::vector<int>& descriptors, const std::vector<SocketPoller*>& pollers, FileDescriptor rung);
   // Whether the watcher watches the bell now.
   bool ask(std::atomic<uint32_t>& bell, uint32_t expected);
   void watch();
 
-  const FileDescriptor rung_;   // eventfd: the watched bell has changed
-  std::vector<pollfd> polled_;  // rung_, then the descriptors
+  const FileDescriptor rung_;  // eventfd: the watched bell has changed
+  const std::vector<SocketPoller*> pollers_;
+  std::vector<pollfd> polled_;  // rung_, the descriptors, the pollers
 
   // What the watcher is to watch; published by asked_. A mixture of two requests makes one needless wake-up.
   std::atomic<std::atomic<uint32_t>*> bell_{nullptr};

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/transport/shm_pair.h"
+#include "tests/unit/transport/tcp_pair.h"
 #include "transport/fault_endpoint.h"
 #include "transport/loopback_endpoint.h"
 
@@ -14,11 +15,11 @@ using ::testing::HasSubstr;
 
 EndpointPair make_loopback(Channel channels, size_t slot_bytes, size_t window) {
   auto [a, b] = make_loopback_pair(0, 1, {.channels = channels, .slot_bytes = slot_bytes, .window = window});
-  return {.a = std::move(a), .b = std::move(b), .memory = nullptr};
+  return {.memory = nullptr, .a = std::move(a), .b = std::move(b)};
 }
 
 EndpointPair with_faults(EndpointPair pair, const FaultPlan& plan) {
-  return {.a = std::make_unique<FaultEndpoint>(std::move(pair.a), plan), .b = std::move(pair.b), .memory = pair.memory};
+  return {.memory = pair.memory, .a = std::make_unique<FaultEndpoint>(std::move(pair.a), plan), .b = std::move(pair.b)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Transport, EndpointConformance,
@@ -27,6 +28,28 @@ INSTANTIATE_TEST_SUITE_P(Transport, EndpointConformance,
                                                         [](Channel channels, size_t slot_bytes, size_t window) {
                                                           return with_faults(make_loopback(channels, slot_bytes, window), {});
                                                         }}),
+                         [](const auto& tested) { return tested.param.name; });
+
+// The two ways of doing the system calls are equals: both under all tests, each with one stream and with several.
+std::vector<EndpointKind> tcp_kinds() {
+  std::vector<EndpointKind> kinds;
+  for (const SocketIo io : {SocketIo::kEpoll, SocketIo::kUring}) {
+    if (!SocketPoller::create(io).ok()) continue;
+    const std::string name = io == SocketIo::kEpoll ? "Epoll" : "Uring";
+    for (const size_t streams : {size_t{1}, size_t{3}}) {
+      const auto make = [io, streams](SocketPair (*connect)()) {
+        return [=](Channel channels, size_t slot_bytes, size_t window) {
+          return make_tcp_endpoints({.io = io, .streams = streams, .connect = connect}, channels, slot_bytes, window);
+        };
+      };
+      kinds.push_back({name + std::to_string(streams), make(make_tcp_pair)});
+      kinds.push_back({name + std::to_string(streams) + "Local", make(make_local_pair)});
+    }
+  }
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tcp, EndpointConformance, ::testing::ValuesIn(tcp_kinds()),
                          [](const auto& tested) { return tested.param.name; });
 
 Status exchange_with(const FaultPlan& plan) {

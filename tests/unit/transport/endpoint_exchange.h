@@ -13,9 +13,9 @@
 namespace gimbal::testing {
 
 struct EndpointPair {
-  std::unique_ptr<Endpoint> a;  // rank 0; its peer is rank 1
+  std::shared_ptr<void> memory;  // what both stand on: destroyed after them
+  std::unique_ptr<Endpoint> a;   // rank 0; its peer is rank 1
   std::unique_ptr<Endpoint> b;
-  std::shared_ptr<void> memory;  // what both stand on
 };
 
 // The bytes, size and tag of message `index` of a channel, the same on both sides.

@@ -15,27 +15,50 @@ constexpr int64_t kLongNs = 20'000'000'000;
 constexpr int64_t kLostNs = 10'000'000'000;
 constexpr WaitPolicy kParkAtOnce = {.spin_ns = 0, .yield_ns = 0, .park_slice_ns = kLongNs};
 
+// Its one socket is an eventfd.
+class ReadyPoller final : public SocketPoller {
+ public:
+  ReadyPoller() : ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  [[nodiscard]] SocketIo io() const override { return SocketIo::kEpoll; }
+  [[nodiscard]] int fd() const override { return ready_.get(); }
+  Status add(SocketUser& /*user*/) override { return {}; }
+  void remove(SocketUser& /*user*/) override {}
+  void send(SocketUser& /*user*/) override {}
+  Status look() override { return {}; }
+  bool may_sleep() override { return !knows_more; }
+
+  bool knows_more = false;
+
+ private:
+  FileDescriptor ready_;
+};
+
 class PollSleeperTest : public ::testing::Test {
  protected:
-  PollSleeperTest() : socket_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    sleeper_ = std::move(PollSleeper::create({socket_.get()})).value();
-  }
+  PollSleeperTest() { sleeper_ = std::move(PollSleeper::create({}, {&poller_})).value(); }
   void make_ready() const {
     const uint64_t one = 1;
-    ASSERT_EQ(write(socket_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    ASSERT_EQ(write(poller_.fd(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
 
-  FileDescriptor socket_;  // what stands for one
+  ReadyPoller poller_;
   ParkingLot lot_ = {};
   Doorbell bell_ = {};
   std::unique_ptr<PollSleeper> sleeper_;
 };
 
-TEST_F(PollSleeperTest, EndsWhenADescriptorIsReady) {
+TEST_F(PollSleeperTest, EndsWhenASocketIsReady) {
   const int64_t began = monotonic_ns();
   std::thread other([&] { make_ready(); });
   sleeper_->sleep(bell_.bell, 0, kLongNs);
   other.join();
+  EXPECT_LT(monotonic_ns() - began, kLostNs);
+}
+
+TEST_F(PollSleeperTest, DoesNotSleepWhileAPollerKnowsMore) {
+  const int64_t began = monotonic_ns();
+  poller_.knows_more = true;
+  sleeper_->sleep(bell_.bell, 0, kLongNs);
   EXPECT_LT(monotonic_ns() - began, kLostNs);
 }
 
@@ -75,7 +98,7 @@ TEST_F(PollSleeperTest, NoRingOfAnArmedWaiterIsMissed) {
   EXPECT_LT(monotonic_ns() - began, kLostNs);
 }
 
-TEST_F(PollSleeperTest, AReadyDescriptorEndsASleepWhileTheBellIsWatched) {
+TEST_F(PollSleeperTest, AReadySocketEndsASleepWhileTheBellIsWatched) {
   const int64_t began = monotonic_ns();
   sleeper_->sleep(bell_.bell, 0, 1'000'000);  // leaves the watcher behind
   make_ready();
@@ -83,7 +106,7 @@ TEST_F(PollSleeperTest, AReadyDescriptorEndsASleepWhileTheBellIsWatched) {
   bell_.bell.store(1);
   wake_sleepers(bell_.bell);
   uint64_t value = 0;
-  ASSERT_EQ(read(socket_.get(), &value, sizeof(value)), static_cast<ssize_t>(sizeof(value)));
+  ASSERT_EQ(read(poller_.fd(), &value, sizeof(value)), static_cast<ssize_t>(sizeof(value)));
   sleeper_->sleep(bell_.bell, 0, kLongNs);
   EXPECT_LT(monotonic_ns() - began, kLostNs);
 }

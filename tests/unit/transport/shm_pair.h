@@ -35,7 +35,7 @@ inline EndpointPair make_shm_pair(Channel channels, size_t slot_bytes, size_t wi
   };
   auto a = std::make_unique<ShmEndpoint>(options(1), memory->a_to_b, memory->b_to_a, memory->lot, memory->doorbell_b);
   auto b = std::make_unique<ShmEndpoint>(options(0), memory->b_to_a, memory->a_to_b, memory->lot, memory->doorbell_a);
-  return {.a = std::move(a), .b = std::move(b), .memory = memory};
+  return {.memory = memory, .a = std::move(a), .b = std::move(b)};
 }
 
 }  // namespace gimbal::testing
