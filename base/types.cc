@@ -54,31 +54,6 @@ constexpr std::array<std::pair<std::string_view, Collective>, kCollectiveCount> 
 
 }  // namespace
 
-size_t dtype_size(DType dtype) {
-  switch (dtype) {
-    case DType::kInt8:
-    case DType::kUint8:
-    case DType::kFloat8E4m3:
-    case DType::kFloat8E5m2:
-      return 1;
-    case DType::kFloat16:
-    case DType::kBfloat16:
-      return 2;
-    case DType::kInt32:
-    case DType::kUint32:
-    case DType::kFloat32:
-      return 4;
-    case DType::kInt64:
-    case DType::kUint64:
-    case DType::kFloat64:
-      return 8;
-    case DType::kInt128:
-    case DType::kUint128:
-      return 16;
-  }
-  return 0;
-}
-
 bool is_floating(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:

@@ -73,12 +73,15 @@ Status Communicator::run_collective(const Call& call) {
 }
 
 Status Communicator::run_now(const Call& call, const Signature& signature) {
-  const uint64_t record = recorder_.begin(signature);
   Status status;
+  uint64_t record = 0;
   if (choice_.is_small(call)) {
-    SmallExchange operation(*context_, call, signature, reduce_function(call));
+    SmallExchange operation(*context_, call, signature);
+    operation.publish();  // the peers wait for it, and not for the flight recorder
+    record = recorder_.begin(signature);
     status = drive(operation, signature);
   } else {
+    record = recorder_.begin(signature);
     Result<std::unique_ptr<Operation>> operation = make_operation(call, signature);
     status = operation.ok() ? drive(**operation, signature) : fail(operation.status(), &signature);
   }
@@ -110,7 +113,7 @@ Result<std::unique_ptr<Operation>> Communicator::make_operation(const Call& call
                         : scheduled_->make(call, signature, choice_.algorithm(call));
   }
   const ReduceFunction reduce = reduce_function(call);
-  if (choice_.is_small(call)) return std::unique_ptr<Operation>(new SmallExchange(*context_, call, signature, reduce));
+  if (choice_.is_small(call)) return std::unique_ptr<Operation>(new SmallExchange(*context_, call, signature));
   const std::string_view algorithm = choice_.algorithm(call);
   if (algorithm != kDirectAlgorithm) return scheduled_->make(call, signature, algorithm);
   const StagedChoice staged = choice_.staged(call, size());

@@ -28,10 +28,11 @@ struct NodeContext {
   std::vector<Rank> members;
   SumOrder order = SumOrder::kRankOrder;
 
-  // How often a small exchange looks before it rings and returns: with a CPU per rank about as long as a line takes to cross
-  // between two caches, so that an exchange that ends by then pays for nothing but itself; else hardly at all.
+  // How often a small exchange looks before it rings and returns: with a CPU per rank longer than a line takes to cross between
+  // two caches (60 ns between near CPUs, 350 ns between far ones), so that an exchange that ends by then pays for nothing but
+  // itself; else hardly at all.
   uint32_t first_looks = 8;
-  static constexpr uint32_t kLooksWithOwnCpu = 100;
+  static constexpr uint32_t kLooksWithOwnCpu = 400;
 
   uint32_t small_epoch = 0;
   uint32_t stage_epoch = 0;

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "collectives/chunk_space.h"
+
 namespace gimbal {
 namespace {
 
@@ -39,15 +41,16 @@ bool SmallExchange::serves(const Call& call) {
   return false;
 }
 
-SmallExchange::SmallExchange(NodeContext& context, const Call& call, const Signature& signature, ReduceFunction reduce)
+SmallExchange::SmallExchange(NodeContext& context, const Call& call, const Signature& signature)
     : context_(context),
       call_(call),
       signature_(signature),
-      reduce_(reduce),
       epoch_(++context.small_epoch),
       expected_word_(pack_word(epoch_, hash_signature(signature))) {}
 
 void SmallExchange::publish() {
+  if (published_) return;
+  published_ = true;
   SmallSlot& slot = context_.memory.small_slot(context_.rank, epoch_);
   slot.count.store(signature_.count, std::memory_order_relaxed);
   slot.kind_and_root.store(pack_kind_and_root(signature_), std::memory_order_relaxed);
@@ -55,8 +58,18 @@ void SmallExchange::publish() {
   if (call_.count > 0 && contributes(call_, context_.rank)) {
     std::memcpy(slot.payload, call_.send, call_.bytes());
   }
-  slot.word.store(expected_word_, std::memory_order_release);  // pairs with the acquire in look(): payload before word
-  published_ = true;
+  slot.word.store(expected_word_, std::memory_order_release);  // pairs with the acquire in all_published(): payload before word
+  if (call_.count > 0 && reduces(call_.collective)) prepare_reduction();
+}
+
+// What needs no peer's data is done while they are on their way.
+void SmallExchange::prepare_reduction() {
+  reduce_ = find_reduce(call_.dtype, call_.op);
+  for (Rank rank = 0; rank < context_.nranks; ++rank) {
+    context_.sources[static_cast<size_t>(rank)] = {context_.memory.small_slot(rank, epoch_).payload, Form::kElement, 1.0};
+  }
+  // Not the own slot: small_exchange.h says why.
+  context_.sources[static_cast<size_t>(context_.rank)].data = call_.send;
 }
 
 // Ringing costs a fence, which waits until the stores above have reached the peers' caches. Peers are mostly there already, so
@@ -68,35 +81,39 @@ void SmallExchange::ring_once() {
 }
 
 Result<Progress> SmallExchange::progress() {
-  if (!published_) publish();
+  publish();
   const uint32_t looks = rung_ ? 1 : context_.first_looks;
   for (uint32_t look = 0; look < looks; ++look) {
-    ASSIGN_OR_RETURN(const bool complete, all_published());
-    if (!complete) continue;
+    if (!all_published()) continue;
     Status status = finish();
     ring_once();
-    // Take the next epoch's line back from the peers, who have read it: they have entered this epoch.
-    __builtin_prefetch(&context_.memory.small_slot(context_.rank, epoch_ + 1), 1);
-    if (!status.ok()) return status;
+    if (!status.ok()) [[unlikely]]
+      return status;
     return Progress::kDone;
   }
   ring_once();
-  return Progress::kAgain;
+  return next_is_other() ? Result<Progress>(mismatch_with_next()) : Progress::kAgain;
 }
 
-Result<bool> SmallExchange::all_published() {
+bool SmallExchange::all_published() {
   for (; next_ < context_.nranks; ++next_) {
-    const SmallSlot& slot = context_.memory.small_slot(next_, epoch_);
-    const uint64_t word = slot.word.load(std::memory_order_acquire);
-    if (word == expected_word_) [[likely]]
-      continue;
-    if (static_cast<uint32_t>(word >> 32) != epoch_) return false;
-    return mismatch(context_.members[static_cast<size_t>(context_.rank)], signature_,
-                    context_.members[static_cast<size_t>(next_)],
-                    unpack_signature(signature_.sequence, slot.count.load(std::memory_order_relaxed),
-                                     slot.kind_and_root.load(std::memory_order_relaxed)));
+    if (context_.memory.small_slot(next_, epoch_).word.load(std::memory_order_acquire) != expected_word_) return false;
   }
   return true;
+}
+
+// Whether the rank that is due has published this epoch, but for another call.
+bool SmallExchange::next_is_other() const {
+  const uint64_t word = context_.memory.small_slot(next_, epoch_).word.load(std::memory_order_acquire);
+  return static_cast<uint32_t>(word >> 32) == epoch_ && word != expected_word_;
+}
+
+Status SmallExchange::mismatch_with_next() const {
+  const SmallSlot& slot = context_.memory.small_slot(next_, epoch_);
+  return mismatch(context_.members[static_cast<size_t>(context_.rank)], signature_,
+                  context_.members[static_cast<size_t>(next_)],
+                  unpack_signature(signature_.sequence, slot.count.load(std::memory_order_relaxed),
+                                   slot.kind_and_root.load(std::memory_order_relaxed)));
 }
 
 Status SmallExchange::finish() {
@@ -109,17 +126,23 @@ Status SmallExchange::finish() {
     return {};
   }
   for (Rank rank = 0; rank < context_.nranks; ++rank) {
-    std::memcpy(recv + static_cast<size_t>(rank) * bytes, context_.memory.small_slot(rank, epoch_).payload, bytes);
+    std::byte* const block = recv + static_cast<size_t>(rank) * bytes;
+    if (rank != context_.rank) {
+      std::memcpy(block, context_.memory.small_slot(rank, epoch_).payload, bytes);
+    } else if (block != call_.send) {
+      std::memcpy(block, call_.send, bytes);
+    }
   }
   return {};
 }
 
 Status SmallExchange::finish_reduction() {
-  for (Rank rank = 0; rank < context_.nranks; ++rank) {
-    const SmallSlot& slot = context_.memory.small_slot(rank, epoch_);
-    const double weight = call_.weighted ? std::bit_cast<double>(slot.weight.load(std::memory_order_relaxed)) : 1.0;
-    context_.sources[static_cast<size_t>(rank)] = {slot.payload, Form::kElement, weight};
-    context_.weights[static_cast<size_t>(rank)] = weight;
+  if (call_.weighted) {
+    for (Rank rank = 0; rank < context_.nranks; ++rank) {
+      const uint64_t bits = context_.memory.small_slot(rank, epoch_).weight.load(std::memory_order_relaxed);
+      context_.weights[static_cast<size_t>(rank)] = context_.sources[static_cast<size_t>(rank)].weight =
+          std::bit_cast<double>(bits);
+    }
   }
   ReduceArguments arguments;
   arguments.sources = context_.sources;

@@ -9,15 +9,37 @@ namespace {
 
 Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
-// bytes of `blocks` blocks; nothing when they exceed the address space.
-Result<size_t> block_bytes(const Call& call, size_t blocks) {
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(call.count, call.element_bytes(), &bytes) || __builtin_mul_overflow(bytes, blocks, &bytes) ||
-      bytes > SIZE_MAX / 2) {
-    return invalid("count " + std::to_string(call.count) + " of " + std::string(dtype_name(call.dtype)) + " in " +
-                   std::to_string(blocks) + " blocks exceeds the address space");
+Status too_many_bytes(const Call& call, size_t blocks) {
+  return invalid("count " + std::to_string(call.count) + " of " + std::string(dtype_name(call.dtype)) + " in " +
+                 std::to_string(blocks) + " blocks exceeds the address space");
+}
+
+// bytes of `blocks` blocks; false when they exceed the address space.
+bool multiply(const Call& call, size_t blocks, size_t& bytes) {
+  return !__builtin_mul_overflow(call.count, call.element_bytes(), &bytes) && !__builtin_mul_overflow(bytes, blocks, &bytes) &&
+         bytes <= SIZE_MAX / 2;
+}
+
+// Whether one of the buffers holds a block for every rank.
+bool spans_blocks(Collective collective) {
+  switch (collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+      return true;
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kBarrier:
+    case Collective::kSend:
+    case Collective::kRecv:
+    case Collective::kAllGatherV:
+    case Collective::kAllToAllV:
+      return false;
   }
-  return bytes;
+  return false;
 }
 
 // One past the last byte that counts and displacements touch.
@@ -87,8 +109,11 @@ Status check_arrays(const Call& call, Rank rank, Rank size) {
 }
 
 Result<Extents> extents_of(const Call& call, Rank rank, Rank size) {
-  ASSIGN_OR_RETURN(const size_t one, block_bytes(call, 1));
-  Result<size_t> all = block_bytes(call, static_cast<size_t>(size));
+  const auto blocks = static_cast<size_t>(size);
+  size_t one = 0;
+  size_t all = 0;
+  if (!multiply(call, 1, one)) return too_many_bytes(call, 1);
+  if (spans_blocks(call.collective) && !multiply(call, blocks, all)) return too_many_bytes(call, blocks);
   Extents extents;
   const auto own_block = static_cast<ptrdiff_t>(one * static_cast<size_t>(rank));
   const bool is_root = rank == call.root;
@@ -111,24 +136,19 @@ Result<Extents> extents_of(const Call& call, Rank rank, Rank size) {
       extents.recv_bytes = one;
       break;
     case Collective::kReduceScatter:
-      RETURN_IF_ERROR(all);
-      extents = {*all, one, true, own_block};
+      extents = {all, one, true, own_block};
       break;
     case Collective::kAllGather:
-      RETURN_IF_ERROR(all);
-      extents = {one, *all, true, -own_block};
+      extents = {one, all, true, -own_block};
       break;
     case Collective::kGather:
-      RETURN_IF_ERROR(all);
-      extents = {one, is_root ? *all : 0, true, -own_block};
+      extents = {one, is_root ? all : 0, true, -own_block};
       break;
     case Collective::kScatter:
-      RETURN_IF_ERROR(all);
-      extents = {is_root ? *all : 0, one, true, own_block};
+      extents = {is_root ? all : 0, one, true, own_block};
       break;
     case Collective::kAllToAll:
-      RETURN_IF_ERROR(all);
-      extents = {*all, *all, false, 0};
+      extents = {all, all, false, 0};
       break;
     case Collective::kAllGatherV: {
       extents.send_bytes = one;

@@ -79,7 +79,7 @@ class NodeRank {
     signature_ = make_signature(call_, static_cast<uint32_t>(finished_ + 1));
     const ReduceFunction reduce = gimbal::reduces(call_.collective) ? find_reduce(call_.dtype, call_.op) : nullptr;
     if (step.way == Way::kSmall) {
-      operation_ = std::make_unique<SmallExchange>(context_, call_, signature_, reduce);
+      operation_ = std::make_unique<SmallExchange>(context_, call_, signature_);
     } else if (registered) {
       const BufferSizes sizes = buffer_sizes(step.c, context_.rank);
       operation_ = std::make_unique<DirectExchange>(
