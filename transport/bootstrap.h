@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -102,6 +103,24 @@ class Bootstrap {
   virtual Status check_peers() = 0;
   // The ranks found gone so far.
   [[nodiscard]] virtual std::vector<Rank> gone() = 0;
+
+  // Every blocking call of this mesh, and of those derived from it later, asks `interrupted` at least every 50 ms and returns
+  // its error. It is called by the thread that is in the call.
+  virtual void watch(std::function<Status()> interrupted) = 0;
+  // Tells every peer why this rank gives the mesh up, so that they report the cause and not this rank's going. The first time
+  // only; never waits.
+  virtual void tell_fault(const Status& fault) = 0;
+
+  // What ranks tell each other about a failure that has happened (gimbal_comm_shrink). From the first call on, faults that were
+  // told are no longer looked at.
+  virtual void tell_survivors(std::span<const std::byte> message) = 0;  // every peer that is still connected; never waits
+  struct Heard {
+    Rank from = 0;
+    std::optional<std::vector<std::byte>> message;  // nothing: it is gone
+  };
+  // What has arrived from anybody, in each sender's order, and who of `awaited` is gone; waits for the first such news. Empty
+  // at the deadline.
+  virtual std::vector<Heard> hear_survivors(std::span<const Rank> awaited, Deadline deadline) = 0;
 
  protected:
   Bootstrap() = default;

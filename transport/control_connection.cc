@@ -158,6 +158,15 @@ Status ControlConnection::deliver(const FrameHeader& header, Bytes payload) {
     case FrameKind::kGather:
       gathered_[header.tag].push_back(std::move(payload));
       return {};
+    case FrameKind::kSurvivor:
+      survivor_messages_.push_back(std::move(payload));
+      return {};
+    case FrameKind::kFault: {
+      std::optional<Status> fault = parse_fault(payload);
+      if (!fault) return malformed("a fault without a sentence");
+      fault_ = *std::move(fault);
+      return {};
+    }
     case FrameKind::kDescriptor:
       if (arrived_descriptors_.empty()) return malformed("a descriptor frame without a descriptor");
       descriptors_.push_back(std::move(arrived_descriptors_.front()));
@@ -182,6 +191,8 @@ std::optional<Bytes> ControlConnection::take_front(std::deque<Bytes>& queue) {
 std::optional<Bytes> ControlConnection::take_message() { return take_front(messages_); }
 
 std::optional<Bytes> ControlConnection::take_news() { return take_front(news_); }
+
+std::optional<Bytes> ControlConnection::take_survivor_message() { return take_front(survivor_messages_); }
 
 std::optional<Bytes> ControlConnection::take_gathered(uint64_t tag) {
   const auto entry = gathered_.find(tag);

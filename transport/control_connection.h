@@ -41,6 +41,9 @@ class ControlConnection {
   std::optional<Bytes> take_gathered(uint64_t tag);
   std::optional<FileDescriptor> take_descriptor();
   std::optional<Bytes> take_news();
+  std::optional<Bytes> take_survivor_message();
+  // What the peer gave the mesh up for, if it did.
+  [[nodiscard]] const Status& fault() const { return fault_; }
 
  private:
   struct OutFrame {
@@ -68,6 +71,8 @@ class ControlConnection {
   std::deque<FileDescriptor> descriptors_;
   std::deque<Bytes> messages_;
   std::deque<Bytes> news_;
+  std::deque<Bytes> survivor_messages_;
+  Status fault_;
   std::map<uint64_t, std::deque<Bytes>> gathered_;
 };
 

@@ -123,21 +123,35 @@ Status Mesh::check_passes_descriptors(Rank peer) const {
 
 Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)>& pending, const char* what,
                   Deadline deadline) {
+  Status status = pump_all(involved, pending, what, deadline);
+  if (!status.ok()) tell_fault_now(status);
+  return status;
+}
+
+// Without use_: what is asked may hear this very mesh.
+Status Mesh::ask_interrupted() {
+  use_.unlock();
+  Status status = plan_.interrupted();
+  use_.lock();
+  return status;
+}
+
+Status Mesh::pump_all(std::span<const Rank> involved, const std::function<bool(Rank)>& pending, const char* what,
+                      Deadline deadline) {
   std::vector<Rank> waiting(involved.begin(), involved.end());
   bool ended_before = false;
   for (;;) {
+    RETURN_IF_ERROR(ask_interrupted());
     send_posts();
     for (const Rank rank : waiting) RETURN_IF_ERROR(at(rank).connection.flush());
     const auto is_done = [&](Rank rank) { return !pending(rank) && !at(rank).connection.has_unsent(); };
     std::erase_if(waiting, is_done);
     if (waiting.empty()) return {};
     for (const Rank rank : waiting) {
+      if (const Status& fault = at(rank).connection.fault(); !fault.ok() && !among_survivors_) return fault;
       const bool closed = at(rank).connection.closed();
       // A process may have sent what is awaited just before it ended: it is read once more.
-      if (!closed && !(ended_before && has_ended(rank))) continue;
-      Status gone = report_gone(choose_culprit(rank, involved));
-      let_others_see_the_cause();
-      return gone;
+      if (closed || (ended_before && has_ended(rank))) return report_gone(choose_culprit(rank, involved));
     }
     if (deadline.passed()) {
       const std::string peer = describe(plan_.record(waiting.front()));
@@ -149,7 +163,7 @@ Status Mesh::pump(std::span<const Rank> involved, const std::function<bool(Rank)
   }
 }
 
-// A rank that fails closes its connections, so a death is followed by closes: the one whose process ended is the cause.
+// Of several that are gone the one whose process ended is the cause.
 Rank Mesh::choose_culprit(Rank closed, std::span<const Rank> involved) {
   const auto ended = std::find_if(involved.begin(), involved.end(), [this](Rank rank) { return has_ended(rank); });
   return ended == involved.end() ? closed : *ended;
@@ -164,7 +178,7 @@ bool Mesh::wait_for_peers(std::span<const Rank> waiting, Deadline deadline) {
     polled.push_back({.fd = unsent ? at(rank).connection.fd() : -1, .events = POLLOUT, .revents = 0});
     polled.push_back({.fd = at(rank).process.get(), .events = POLLIN, .revents = 0});
   }
-  poll(polled.data(), polled.size(), deadline.remaining_ms());
+  poll(polled.data(), polled.size(), std::min(kLookAgainMs, deadline.remaining_ms()));
   for (size_t i = 3; i < polled.size(); i += 2) {
     if (polled[i].revents != 0) return true;
   }

@@ -41,6 +41,10 @@ class Mesh : public Bootstrap {
   [[nodiscard]] int arrival_descriptor() const override { return arrivals_.get(); }
   Status check_peers() override;
   [[nodiscard]] std::vector<Rank> gone() override;
+  void watch(std::function<Status()> interrupted) override { plan_.interrupted = std::move(interrupted); }
+  void tell_fault(const Status& fault) override;
+  void tell_survivors(std::span<const std::byte> message) override;
+  std::vector<Heard> hear_survivors(std::span<const Rank> awaited, Deadline deadline) override;
 
  private:
   struct Peer {
@@ -77,12 +81,19 @@ class Mesh : public Bootstrap {
   Result<std::vector<Bytes>> exchange(std::span<const Rank> members, uint64_t tag, std::span<const std::byte> value,
                                       Deadline deadline);
   // Sends what is queued for these peers and reads from those that pending() names, until none is left.
+  // What makes it fail is told to all peers.
   Status pump(std::span<const Rank> involved, const std::function<bool(Rank)>& pending, const char* what, Deadline deadline);
+  Status pump_all(std::span<const Rank> involved, const std::function<bool(Rank)>& pending, const char* what,
+                  Deadline deadline);
+  Status ask_interrupted();
   bool wait_for_peers(std::span<const Rank> waiting, Deadline deadline);
   // While use_ is held: what has arrived from any peer, and what was posted to any.
   Status read_arrivals();
   void send_posts();
   void send_posts_if_free();
+  void tell_all(FrameKind kind, std::span<const std::byte> payload);
+  void tell_fault_now(const Status& fault);
+  void take_heard(std::span<const Rank> awaited, std::vector<Heard>& news);
   Status check_peer_argument(Rank peer) const;
   Status check_passes_descriptors(Rank peer) const;
   [[nodiscard]] Peer& at(Rank rank) { return peers_[static_cast<size_t>(rank)]; }
@@ -90,7 +101,7 @@ class Mesh : public Bootstrap {
   Rank choose_culprit(Rank closed, std::span<const Rank> involved);
   Status report_gone(Rank rank);
 
-  const MeshPlan plan_;
+  MeshPlan plan_;
   std::vector<PeerIdentity> identities_;
   std::vector<Peer> peers_;  // by rank; this rank's own is empty
   uint64_t gathers_ = 0;
@@ -98,8 +109,10 @@ class Mesh : public Bootstrap {
   FileDescriptor posted_;    // an eventfd: a post waits for who holds use_
   std::mutex use_;
   std::mutex news_mutex_;
-  std::deque<News> news_;    // guarded by news_mutex_
-  std::vector<Post> posts_;  // guarded by news_mutex_
+  std::deque<News> news_;         // guarded by news_mutex_
+  std::vector<Post> posts_;       // guarded by news_mutex_
+  bool fault_told_ = false;       // guarded by use_
+  bool among_survivors_ = false;  // guarded by use_
   std::mutex gone_mutex_;
   std::vector<Rank> gone_;  // guarded by gone_mutex_
   std::set<Rank> silent_;   // guarded by gone_mutex_: their hosts stopped answering

@@ -10,14 +10,17 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <memory>
 
+#include "transport/control_connection.h"
 #include "transport/peer_dial.h"
 #include "transport/socket.h"
 
 namespace gimbal {
 namespace {
 
-constexpr int kLookForDeadMs = 100;
+// On a busy machine a killed process was seen to close its sockets 0.2 s before it had ended.
+constexpr int64_t kLeavesWithinMs = 400;
 
 std::string inode_of(const char* path) {
   struct stat status = {};
@@ -42,7 +45,12 @@ bool is_unix_socket(int socket) {
 class MeshConnector {
  public:
   MeshConnector(const MeshPlan& plan, KeyedListener& listener)
-      : plan_(plan), listener_(listener), key_(plan.key()), sockets_(plan.roster.records.size()), missing_(plan.size() - 1) {
+      : plan_(plan),
+        listener_(listener),
+        key_(plan.key()),
+        sockets_(plan.roster.records.size()),
+        missing_(plan.size() - 1),
+        absent_(plan.roster.records.size()) {
     for (Rank rank = 0; rank < plan.rank; ++rank) {
       dials_.emplace_back(addresses_of(rank), key_, Claim{.purpose = Purpose::kControl, .from = plan.rank, .to = rank});
     }
@@ -51,7 +59,7 @@ class MeshConnector {
   Result<std::vector<PeerSocket>> run(Deadline deadline) {
     const Status status = connect_all(deadline);
     if (status.ok()) return std::move(sockets_);
-    if (status.code() == Code::kRemote) let_others_see_the_cause();
+    tell(status);
     return status;
   }
 
@@ -68,6 +76,7 @@ class MeshConnector {
 
   Status connect_all(Deadline deadline) {
     while (missing_ > 0) {
+      RETURN_IF_ERROR(plan_.interrupted());
       RETURN_IF_ERROR(step_dials());
       accept_ranks();
       if (missing_ == 0) break;
@@ -75,6 +84,24 @@ class MeshConnector {
       RETURN_IF_ERROR(wait(deadline));
     }
     return {};
+  }
+
+  void tell(const Status& fault) {
+    leaving_ = true;
+    const Deadline deadline = Deadline::after_ms(kLeavesWithinMs);
+    // What fails now is one more rank that need not be told.
+    while (missing_ > 0 && !deadline.passed()) {
+      if (!step_dials().ok()) break;
+      accept_ranks();
+      if (missing_ == 0 || !wait(deadline).ok()) break;
+    }
+    const auto payload = std::make_shared<const Bytes>(encode_fault(fault));
+    for (PeerSocket& peer : sockets_) {
+      if (!peer.socket.valid()) continue;
+      ControlConnection connection(std::move(peer.socket), "");
+      connection.queue(FrameKind::kFault, 0, payload);
+      static_cast<void>(connection.flush());  // whom it does not reach is gone
+    }
   }
 
   Status step_dials() {
@@ -87,10 +114,10 @@ class MeshConnector {
           join(rank, dial.take());
           break;
         case HelloClient::Step::kFailed:
-          return unreachable(rank, dial);
+          RETURN_IF_ERROR(unreachable(rank, dial));
       }
     }
-    std::erase_if(dials_, [this](const PeerDial& dial) { return socket_of(dial.claim().to).valid(); });
+    std::erase_if(dials_, [this](const PeerDial& dial) { return socket_of(dial.claim().to).valid() || is_absent(dial.claim().to); });
     return {};
   }
 
@@ -108,7 +135,7 @@ class MeshConnector {
     std::vector<pollfd> polled = {{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
     for (const PeerSocket& peer : sockets_) polled.push_back({.fd = peer.socket.get(), .events = POLLRDHUP, .revents = 0});
     const size_t joined = polled.size();
-    int64_t next_ns = std::min(deadline.at_ns(), monotonic_ns() + int64_t{kLookForDeadMs} * 1'000'000);
+    int64_t next_ns = std::min(deadline.at_ns(), monotonic_ns() + int64_t{kLookAgainMs} * 1'000'000);
     for (const PeerDial& dial : dials_) {
       dial.add_polled(polled);
       next_ns = std::min(next_ns, dial.next_start_ns());
@@ -117,7 +144,7 @@ class MeshConnector {
     const timespec timeout = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
     if (ppoll(polled.data(), polled.size(), &timeout, nullptr) == 0) return look_for_dead();
     for (size_t i = 1; i < joined; ++i) {
-      if (polled[i].revents != 0) return lost(static_cast<Rank>(i - 1));
+      if (polled[i].revents != 0) RETURN_IF_ERROR(lost(static_cast<Rank>(i - 1)));
     }
     return {};
   }
@@ -136,26 +163,38 @@ class MeshConnector {
   // Ranks that have not connected yet leave no sign on a socket when they die; their process ids do, where they are common.
   std::optional<Rank> find_dead() const {
     for (const JoinRecord& record : plan_.roster.records) {
+      if (is_absent(record.rank)) continue;
       if (record.node == plan_.record(plan_.rank).node && has_ended(static_cast<pid_t>(record.pid))) return record.rank;
     }
     return std::nullopt;
   }
 
-  Status look_for_dead() const {
+  Status look_for_dead() {
     const std::optional<Rank> dead = find_dead();
     return dead ? lost(*dead) : Status();
   }
 
-  // A rank that fails closes its connections, so a death is followed by closes: the one whose process ended is the cause.
-  Status lost(Rank closed) const {
+  // The end of connecting, unless this rank is leaving anyway: the cause is what the rank said, else a process that has ended,
+  // else the close itself.
+  Status lost(Rank closed) {
+    if (leaving_) {
+      if (!is_absent(closed) && !socket_of(closed).valid()) --missing_;
+      absent_[static_cast<size_t>(closed)] = true;
+      socket_of(closed).reset();
+      return {};
+    }
+    if (socket_of(closed).valid()) {
+      ControlConnection connection(std::move(socket_of(closed)), describe(plan_.record(closed)));
+      if (connection.fill().ok() && !connection.fault().ok()) return connection.fault();
+    }
     const std::optional<Rank> dead = find_dead();
     return {Code::kRemote, describe(plan_.record(dead.value_or(closed))) +
                                " is gone: " + (dead ? "its process ended" : "it closed its control connection") + " while \"" +
                                plan_.name + "\" was being connected"};
   }
 
-  Status unreachable(Rank rank, const PeerDial& dial) const {
-    if (plan_.record(rank).node == plan_.record(plan_.rank).node) return lost(rank);
+  Status unreachable(Rank rank, const PeerDial& dial) {
+    if (leaving_ || plan_.record(rank).node == plan_.record(plan_.rank).node) return lost(rank);
     return {Code::kRemote, describe(plan_.record(rank)) + " cannot be reached from " + describe(plan_.record(plan_.rank)) +
                                ": " + dial.failures()};
   }
@@ -172,19 +211,19 @@ class MeshConnector {
                                 (tried.empty() ? "" : tried + ")")};
   }
 
+  [[nodiscard]] bool is_absent(Rank rank) const { return absent_[static_cast<size_t>(rank)]; }
+
   const MeshPlan& plan_;
   KeyedListener& listener_;
   const JobKey key_;
   std::vector<PeerSocket> sockets_;
   Rank missing_;
+  bool leaving_ = false;      // it has failed, and tells the others why
+  std::vector<bool> absent_;  // lost since it is leaving
   std::vector<PeerDial> dials_;
 };
 
 }  // namespace
-
-// Four looks: on a busy machine a killed process was seen to close its sockets more than two looks before it had ended, and the
-// rank that noticed first was then blamed by the others.
-void let_others_see_the_cause() { poll(nullptr, 0, 4 * kLookForDeadMs); }
 
 std::string describe(const JoinRecord& record) {
   return "rank " + std::to_string(record.rank) + " (pid " + std::to_string(record.pid) + " on host " + record.host + ")";

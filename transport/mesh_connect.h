@@ -4,6 +4,7 @@
 // otherwise.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct MeshPlan {
   std::vector<InterfaceAddress> interfaces;  // of this host, as far as they are admitted
   int64_t link_timeout_ms = 0;
   Log log = Log(LogLevel::kWarning);
+  std::function<Status()> interrupted = [] { return Status(); };  // see Bootstrap::watch
 
   [[nodiscard]] Rank size() const { return static_cast<Rank>(roster.records.size()); }
   [[nodiscard]] const JoinRecord& record(Rank of) const { return roster.records[static_cast<size_t>(of)]; }
@@ -46,10 +48,8 @@ struct ControlListener {
 };
 Result<ControlListener> open_control_listener(bool for_other_hosts);
 
-// A rank that fails closes its connections, and often its process ends: who looks later would take it for the cause. So a rank
-// that found a peer gone while the mesh or the node's memory was being set up waits, before it says so, until the others have
-// looked too.
-void let_others_see_the_cause();
+// How long a blocking call of the mesh sleeps at most before it looks at MeshPlan::interrupted.
+inline constexpr int kLookAgainMs = 50;
 
 struct PeerSocket {
   FileDescriptor socket;
@@ -57,6 +57,9 @@ struct PeerSocket {
 };
 
 // One socket per rank, this rank's own invalid. Strangers that reach the listener are dropped.
+//
+// A rank that fails closes its connections, and who sees them closed would take it for the cause. So it first tells all others
+// why: it goes on connecting until it has met each one that is not gone, at most 400 ms.
 Result<std::vector<PeerSocket>> connect_mesh(const MeshPlan& plan, KeyedListener& listener, Deadline deadline);
 
 }  // namespace gimbal

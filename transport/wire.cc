@@ -239,12 +239,50 @@ std::optional<FrameHeader> parse_frame_header(std::span<const std::byte> bytes) 
   FrameHeader header;
   header.bytes = reader.u32();
   header.tag = reader.u64();
-  if (!reader.finished() || kind < static_cast<uint8_t>(FrameKind::kMessage) || kind > static_cast<uint8_t>(FrameKind::kNews)) {
+  if (!reader.finished() || kind < static_cast<uint8_t>(FrameKind::kMessage) ||
+      kind > static_cast<uint8_t>(FrameKind::kFault)) {
     return std::nullopt;
   }
   header.kind = static_cast<FrameKind>(kind);
   if (header.bytes > kMaxFrameBytes || (header.kind == FrameKind::kDescriptor && header.bytes != 0)) return std::nullopt;
   return header;
+}
+
+Bytes encode_fault(const Status& fault) {
+  const std::string_view sentence = std::string_view(fault.message()).substr(0, kMaxSentenceBytes);
+  return ByteWriter().u8(static_cast<uint8_t>(fault.code())).text(sentence).take();
+}
+
+std::optional<Status> parse_fault(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  const uint8_t code = reader.u8();
+  std::string sentence = reader.text(kMaxSentenceBytes);
+  if (!reader.finished() || code == 0 || code > static_cast<uint8_t>(Code::kInternal)) return std::nullopt;
+  return Status(static_cast<Code>(code), std::move(sentence));
+}
+
+Bytes encode(const SurvivorMessage& message) {
+  return ByteWriter()
+      .u32(message.round)
+      .u8(message.decided ? 1 : 0)
+      .u32(static_cast<uint32_t>(message.states.size()))
+      .raw(std::as_bytes(std::span(message.states)))
+      .take();
+}
+
+std::optional<SurvivorMessage> parse_survivor_message(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  SurvivorMessage message;
+  message.round = reader.u32();
+  const uint8_t decided = reader.u8();
+  const std::string states = reader.text(static_cast<size_t>(kMaxRanks));
+  if (!reader.finished() || decided > 1) return std::nullopt;
+  message.decided = decided == 1;
+  for (const char state : states) {
+    if (static_cast<uint8_t>(state) > static_cast<uint8_t>(RankState::kGone)) return std::nullopt;
+    message.states.push_back(static_cast<RankState>(state));
+  }
+  return message;
 }
 
 }  // namespace gimbal

@@ -145,7 +145,7 @@ std::optional<JoinVerdict> parse_join_verdict(std::span<const std::byte> bytes);
 
 // ---- Control connections: after the hellos, frames.
 
-enum class FrameKind : uint8_t { kMessage = 1, kGather = 2, kDescriptor = 3, kNews = 4 };
+enum class FrameKind : uint8_t { kMessage = 1, kGather = 2, kDescriptor = 3, kNews = 4, kSurvivor = 5, kFault = 6 };
 struct FrameHeader {
   FrameKind kind = FrameKind::kMessage;
   uint32_t bytes = 0;
@@ -155,5 +155,21 @@ inline constexpr size_t kMaxFrameBytes = size_t{1} << 20;
 inline constexpr size_t kFrameHeaderBytes = 1 + 4 + 8;
 Bytes encode(const FrameHeader& header);
 std::optional<FrameHeader> parse_frame_header(std::span<const std::byte> bytes);
+
+// Why a rank gives a mesh up: the payload of a kFault frame, its last one.
+Bytes encode_fault(const Status& fault);
+std::optional<Status> parse_fault(std::span<const std::byte> bytes);
+
+// What a rank says about who is left (runtime/survivors.h): the payload of a kSurvivor frame.
+enum class RankState : uint8_t { kPresent = 0, kSilent = 1, kGone = 2 };
+struct SurvivorMessage {
+  uint32_t round = 0;
+  bool decided = false;  // the communicator of this round exists
+  std::vector<RankState> states;
+
+  friend bool operator==(const SurvivorMessage&, const SurvivorMessage&) = default;
+};
+Bytes encode(const SurvivorMessage& message);
+std::optional<SurvivorMessage> parse_survivor_message(std::span<const std::byte> bytes);
 
 }  // namespace gimbal

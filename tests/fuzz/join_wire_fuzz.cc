@@ -18,7 +18,7 @@ void feed_control_connection(std::span<const std::byte> bytes) {
   const FileDescriptor peer(ends[1]);
   static_cast<void>(write_some(peer.get(), bytes));
   if (!connection.fill().ok()) return;
-  while (connection.take_message() || connection.take_descriptor()) continue;
+  while (connection.take_message() || connection.take_descriptor() || connection.take_survivor_message()) continue;
 }
 
 }  // namespace
@@ -31,6 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   gimbal::expect_round_trip(gimbal::parse_roster(bytes), bytes);
   gimbal::expect_round_trip(gimbal::parse_join_verdict(bytes), bytes);
   gimbal::expect_round_trip(gimbal::parse_frame_header(bytes), bytes);
+  gimbal::expect_round_trip(gimbal::parse_survivor_message(bytes), bytes);
+  static_cast<void>(gimbal::parse_fault(bytes));
   gimbal::feed_control_connection(bytes);
   return 0;
 }

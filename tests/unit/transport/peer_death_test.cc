@@ -131,6 +131,20 @@ TEST(PeerDeath, EndsAGatherThatWaitsForTheDeadAndNamesItOnEveryRank) {
   }
 }
 
+// Why a rank gives up reaches those who only see it go.
+TEST(PeerDeath, IsNotSuspectedOfARankThatSaidWhyItGivesUp) {
+  ThreeRanks ranks = join_three();
+  ASSERT_FALSE(HasFailure());
+  const auto statuses = run_ranks(2, [&](Rank thread) -> Status {
+    const std::unique_ptr<Bootstrap> mesh = std::move(thread == 0 ? ranks.rank0 : ranks.rank2);
+    if (thread == 1) return mesh->all_gather(as_bytes("x"), soon()).status();
+    mesh->tell_fault(Status(Code::kNoMemory, "rank 0 has no memory for this"));
+    return {};
+  });
+  EXPECT_EQ(statuses[1].code(), Code::kNoMemory);
+  EXPECT_EQ(statuses[1].message(), "rank 0 has no memory for this");
+}
+
 TEST(PeerDeath, LeavesTheSurvivorsAMeshOfTheirOwn) {
   ThreeRanks ranks = join_three();
   ASSERT_FALSE(HasFailure());

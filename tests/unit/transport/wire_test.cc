@@ -92,6 +92,22 @@ TEST(Wire, RefusesARecordWithTooManyCandidates) {
   EXPECT_FALSE(parse_join_record(encode(record)).has_value());
 }
 
+TEST(Wire, CarriesWhatIsSaidAfterAFailure) {
+  const SurvivorMessage said = {.round = 3, .decided = true, .states = {RankState::kPresent, RankState::kGone}};
+  EXPECT_EQ(parse_survivor_message(encode(said)), said);
+  const std::optional<Status> fault = parse_fault(encode_fault(Status(Code::kRemote, "rank 2 is gone")));
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_EQ(fault->code(), Code::kRemote);
+  EXPECT_EQ(fault->message(), "rank 2 is gone");
+}
+
+TEST(Wire, RefusesAStateOfARankThatIsNone) {
+  Bytes bytes = encode(SurvivorMessage{.round = 1, .decided = false, .states = {RankState::kGone}});
+  bytes.back() = std::byte{3};
+  EXPECT_FALSE(parse_survivor_message(bytes).has_value());
+  EXPECT_FALSE(parse_fault(encode_fault(Status())).has_value()) << "success is no fault";
+}
+
 TEST(Wire, RefusesARosterThatIsNotInRankOrder) {
   Roster roster = *a_roster().roster;
   std::swap(roster.records[0], roster.records[1]);
