@@ -34,6 +34,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_RANK", "0 to size-1", "from the launcher", "This process's rank; before RANK and every launcher's variable."},
     {"GIMBAL_RENDEZVOUS", "tcp://host:port, unix://name, file:///path, memory://name", "from the launcher",
      "Where the ranks of a job meet."},
+    {"GIMBAL_SHRINK_WAIT", "duration", "10s",
+     "How long gimbal_comm_shrink waits for a rank that lives but does not answer, before it goes on without it."},
     {"GIMBAL_SIZE", "1 to 100000", "from the launcher", "Number of ranks; before WORLD_SIZE and every launcher's variable."},
     {"GIMBAL_SLOT_BYTES", "1K to 16M", "32K", "Bytes of one slot of a shared-memory endpoint."},
     {"GIMBAL_SOCKET_IFNAME", "prefix,prefix or =name,name or ^prefix,prefix", "all",

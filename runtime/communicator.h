@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ class Communicator {
 
   // Collective over the control connections, not over data: they may be called between any two operations.
   Result<std::shared_ptr<Communicator>> split(int32_t color, int32_t key);
+  // Among those that are left after a failure; see gimbal_comm_shrink.
+  Result<std::shared_ptr<Communicator>> shrink();
   Result<void*> allocate(size_t bytes);
   Status free(void* pointer);
   // Local.
@@ -131,6 +134,7 @@ class Communicator {
 
   static Result<std::shared_ptr<Communicator>> connect(std::shared_ptr<Communicator> communicator,
                                                        std::unique_ptr<Bootstrap> bootstrap, Deadline deadline);
+  Status make_ready(Deadline deadline);
   Status agree_on_settings(Deadline deadline);
   Status map_node(Deadline deadline);
   Status meet_other_nodes();
@@ -142,6 +146,11 @@ class Communicator {
   Status run_started(const Call& call);
   Result<std::shared_ptr<SharedSegment>> share_allocation(size_t bytes, size_t part_bytes);
   Result<std::shared_ptr<Communicator>> split_members(int32_t color, int32_t key);
+  // A communicator of some of this one's ranks; its settings but for rank and size. See Bootstrap::derive.
+  Result<std::shared_ptr<Communicator>> derive(std::span<const Rank> members, Settings settings, uint64_t tag,
+                                               Deadline deadline);
+  // REMOTE naming the first rank that ended without having left in good order.
+  [[nodiscard]] Status find_dead_peer();
   Status run_now(const Call& call, const Signature& signature);
   Status check_peers(const Operation& operation, WaitClock& clock);
   [[nodiscard]] bool has_departed(Rank peer) const;
@@ -188,8 +197,9 @@ class Communicator {
   OperationCount background_count_;
 
   mutable std::mutex status_mutex_;
-  Status status_;                    // guarded by status_mutex_
-  std::atomic<bool> failed_{false};  // status_ is an error
+  Status status_;                     // guarded by status_mutex_
+  std::atomic<bool> failed_{false};   // status_ is an error
+  std::atomic<bool> aborted_{false};  // by this rank
 
   std::mutex started_mutex_;
   std::unique_ptr<StartedOperations> started_;  // made by the first start

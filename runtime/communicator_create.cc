@@ -115,14 +115,26 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t
 Result<std::shared_ptr<Communicator>> Communicator::connect(std::shared_ptr<Communicator> communicator,
                                                             std::unique_ptr<Bootstrap> bootstrap, Deadline deadline) {
   communicator->bootstrap_ = std::move(bootstrap);
-  RETURN_IF_ERROR(communicator->agree_on_settings(deadline));
-  RETURN_IF_ERROR(communicator->map_node(deadline));
-  if (!communicator->spans_nodes() &&
-      communicator->choice_.wants_calibration(communicator->size(), communicator->oversubscribed_)) {
-    ASSIGN_OR_RETURN(const MeasuredChoice measured, calibrate(*communicator));
-    communicator->choose(measured);
+  if (Status status = communicator->make_ready(deadline); !status.ok()) {
+    communicator->bootstrap_->tell_fault(status);
+    return status;
   }
+  // An abort, or a fault that a peer raised, ends what waits on the control connections too.
+  communicator->bootstrap_->watch([self = communicator.get()]() -> Status {
+    if (self->spans_nodes()) RETURN_IF_ERROR(self->hear_other_nodes(Deadline::after_ms(0)));
+    return self->faulted() ? self->adopt_fault() : Status();
+  });
   return communicator;
+}
+
+Status Communicator::make_ready(Deadline deadline) {
+  RETURN_IF_ERROR(agree_on_settings(deadline));
+  RETURN_IF_ERROR(map_node(deadline));
+  if (!spans_nodes() && choice_.wants_calibration(size(), oversubscribed_)) {
+    ASSIGN_OR_RETURN(const MeasuredChoice measured, calibrate(*this));
+    choose(measured);
+  }
+  return {};
 }
 
 void Communicator::forget_operations() {
@@ -236,9 +248,7 @@ Result<std::shared_ptr<Communicator>> Communicator::split_members(int32_t color,
   settings.name = name() + "." + std::to_string(color);
   if (size() == 1) {
     if (color < 0) return std::shared_ptr<Communicator>();
-    auto child = std::shared_ptr<Communicator>(new Communicator(settings, log_));
-    RETURN_IF_ERROR(child->choice_.configure(settings, 1));
-    return child;
+    return derive(std::array{rank()}, std::move(settings), 0, deadline);
   }
   const std::array<int32_t, 2> mine = {color, key};
   ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(mine), deadline));
@@ -262,6 +272,11 @@ Result<std::shared_ptr<Communicator>> Communicator::split_members(int32_t color,
   std::vector<Rank> members;
   members.reserve(group.size());
   for (const Member& member : group) members.push_back(member.rank);
+  return derive(members, std::move(settings), tag, deadline);
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::derive(std::span<const Rank> members, Settings settings, uint64_t tag,
+                                                           Deadline deadline) {
   settings.size = static_cast<Rank>(members.size());
   settings.rank = static_cast<Rank>(std::find(members.begin(), members.end(), rank()) - members.begin());
   Log log = log_;

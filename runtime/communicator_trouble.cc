@@ -83,12 +83,16 @@ bool Communicator::has_departed(Rank peer) const {
   return is_local(peer) ? control(peer).departed.load(std::memory_order_acquire) != 0 : news_->has_departed(peer);
 }
 
-Status Communicator::check_peers(const Operation& operation, WaitClock& clock) {
-  if (!bootstrap_->check_peers().ok()) {
-    for (const Rank peer : bootstrap_->gone()) {
-      if (!has_departed(peer)) return {Code::kRemote, describe_rank(peer) + " is gone: its process ended"};
-    }
+Status Communicator::find_dead_peer() {
+  if (bootstrap_->check_peers().ok()) return {};
+  for (const Rank peer : bootstrap_->gone()) {
+    if (!has_departed(peer)) return {Code::kRemote, describe_rank(peer) + " is gone: its process ended"};
   }
+  return {};
+}
+
+Status Communicator::check_peers(const Operation& operation, WaitClock& clock) {
+  RETURN_IF_ERROR(find_dead_peer());
   // Who left in good order has said in shared memory what it had to say; only who still needs it has lost. It may have said it
   // between the operation's last look and its leaving, so another look comes first; a move there begins a new clock.
   const Rank awaited = operation.waiting_for();
@@ -175,6 +179,7 @@ Status Communicator::adopt_fault() {
 void Communicator::abort() {
   const Status aborted(Code::kAborted, "communicator \"" + name() + "\" was aborted by rank " + std::to_string(rank()));
   if (fork_guard_.in_child()) return;
+  aborted_.store(true, std::memory_order_release);
   static_cast<void>(fail(aborted, nullptr));  // the status is the abort itself
 }
 

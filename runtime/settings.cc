@@ -93,6 +93,7 @@ Status resolve_times(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(settings.timeout_ms, read_deadline_ms("GIMBAL_TIMEOUT", settings.timeout_ms));
   ASSIGN_OR_RETURN(settings.connect_timeout_ms, read_deadline_ms("GIMBAL_CONNECT_TIMEOUT", settings.connect_timeout_ms));
   ASSIGN_OR_RETURN(settings.link_timeout_ms, read_deadline_ms("GIMBAL_LINK_TIMEOUT", settings.link_timeout_ms));
+  ASSIGN_OR_RETURN(settings.shrink_wait_ms, read_deadline_ms("GIMBAL_SHRINK_WAIT", settings.shrink_wait_ms));
   ASSIGN_OR_RETURN(settings.warn_after_ms, environment_duration_ms("GIMBAL_WARN_AFTER", settings.warn_after_ms));
   if (config.timeout_ms > 0) settings.timeout_ms = config.timeout_ms;
   if (config.connect_timeout_ms > 0) settings.connect_timeout_ms = config.connect_timeout_ms;

@@ -24,6 +24,7 @@ struct Settings {
   int64_t timeout_ms = 600'000;
   int64_t connect_timeout_ms = 120'000;
   int64_t warn_after_ms = 30'000;
+  int64_t shrink_wait_ms = 10'000;
   bool deterministic = false;
   bool element_precision = false;
   bool caller_progress = false;

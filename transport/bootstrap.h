@@ -117,6 +117,7 @@ class Bootstrap {
   struct Heard {
     Rank from = 0;
     std::optional<std::vector<std::byte>> message;  // nothing: it is gone
+    bool silent = false;                            // not known to have ended: its host does not answer
   };
   // What has arrived from anybody, in each sender's order, and who of `awaited` is gone; waits for the first such news. Empty
   // at the deadline.

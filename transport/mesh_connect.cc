@@ -117,7 +117,8 @@ class MeshConnector {
           RETURN_IF_ERROR(unreachable(rank, dial));
       }
     }
-    std::erase_if(dials_, [this](const PeerDial& dial) { return socket_of(dial.claim().to).valid() || is_absent(dial.claim().to); });
+    std::erase_if(dials_,
+                  [this](const PeerDial& dial) { return socket_of(dial.claim().to).valid() || is_absent(dial.claim().to); });
     return {};
   }
 

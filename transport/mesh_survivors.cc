@@ -65,13 +65,16 @@ void Mesh::take_heard(std::span<const Rank> awaited, std::vector<Heard>& news) {
   static_cast<void>(read_arrivals());  // who sends what nobody can read is not heard, and so falls silent
   for (Rank rank = 0; rank < plan_.size(); ++rank) {
     while (std::optional<Bytes> message = at(rank).connection.take_survivor_message()) {
-      news.push_back({.from = rank, .message = *std::move(message)});
+      news.push_back({.from = rank, .message = *std::move(message), .silent = false});
     }
   }
   for (const Rank rank : awaited) {
     if (at(rank).connection.closed() && std::find(gone.begin(), gone.end(), rank) == gone.end()) gone.push_back(rank);
   }
-  for (const Rank rank : gone) news.push_back({.from = rank, .message = std::nullopt});
+  for (const Rank rank : gone) {
+    const bool silent = at(rank).connection.host_is_silent() && !has_ended(rank);
+    news.push_back({.from = rank, .message = std::nullopt, .silent = silent});
+  }
 }
 
 }  // namespace gimbal

@@ -190,8 +190,13 @@ GIMBAL_EXPORT gimbal_status_t gimbal_comm_size(gimbal_comm_t comm, int32_t* size
 /* Collective. Ranks of equal color (>= 0) form a new communicator, ordered by key, then by rank. color -1: *out is NULL. */
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t color, int32_t key, gimbal_comm_t* out);
 
-/* Called by the survivors after GIMBAL_REMOTE, GIMBAL_TIMEOUT or GIMBAL_ABORTED: a new communicator of those that answer. Not
- * part of this version: GIMBAL_UNSUPPORTED. */
+/* Collective over the ranks that are left after a failure (GIMBAL_REMOTE, GIMBAL_TIMEOUT, GIMBAL_ABORTED or another that the
+ * communicator is lost with): a new communicator of them, with the settings and the name of the old one and ranks that keep
+ * their order. Ranks that died, destroyed the old communicator or do not call this within GIMBAL_SHRINK_WAIT are not in it; one
+ * that comes later gets GIMBAL_REMOTE. Further deaths meanwhile are ranks that are not in it, or its first failure. Those who
+ * go on must be more than half of the ranks not known to be dead (or half, with the lowest), else GIMBAL_TIMEOUT. The old
+ * communicator is unusable as before, keeps its memory, and is to be destroyed. GIMBAL_INVALID_USAGE when nothing has failed.
+ * See docs/failures.md, also for how a lost rank comes back. */
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out);
 
 typedef struct {

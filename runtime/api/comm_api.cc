@@ -105,12 +105,12 @@ gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t color, int32_t key
 }
 
 gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out) {
-  return api::enter([&]() -> Status {
-    if (api::find(comm) == nullptr) return api::not_a_communicator(comm);
+  return with_known(comm, [&](Communicator& communicator) -> Status {
     if (out == nullptr) return null_pointer("out");
     *out = nullptr;
-    return {Code::kUnsupported,
-            "gimbal_comm_shrink is not part of this version: destroy the communicator and create a new one"};
+    ASSIGN_OR_RETURN(std::shared_ptr<Communicator> child, communicator.shrink());
+    ASSIGN_OR_RETURN(*out, api::make_handle(std::move(child)));
+    return {};
   });
 }
 

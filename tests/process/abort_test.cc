@@ -1,7 +1,10 @@
 // gimbal_comm_abort and gimbal_comm_destroy while calls are under way: everybody returns at once, with the reason.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "base/deadline.h"
@@ -128,6 +131,62 @@ TEST_P(Abort, FromAnotherThreadEndsTheCallOnEveryRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Abort, testing::Combine(testing::ValuesIn(rank_kinds()), testing::ValuesIn(kWays)),
+                         [](const auto& tested) {
+                           return rank_kind_name(std::get<0>(tested.param)) + "_" + std::get<1>(tested.param).name;
+                         });
+
+// Calls that wait on the control connections, and warn nobody that they do.
+const Blocked kControlWays[] = {
+    {"mem_alloc",
+     [](gimbal_comm_t comm, std::vector<float>&) {
+       void* memory = nullptr;
+       return gimbal_mem_alloc(comm, GIMBAL_MEMORY_HOST, 4096, &memory);
+     }},
+    {"split",
+     [](gimbal_comm_t comm, std::vector<float>&) {
+       gimbal_comm_t out = nullptr;
+       return gimbal_comm_split(comm, 0, 0, &out);
+     }},
+};
+
+// Whether the thread, of any process, sleeps.
+bool sleeps(pid_t thread) {
+  std::ifstream file("/proc/" + std::to_string(thread) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.compare(name_end, 3, ") S") == 0;
+}
+
+class AbortOfControl : public RanksTest, public testing::WithParamInterface<std::tuple<RankKind, Blocked>> {};
+
+TEST_P(AbortOfControl, EndsTheCallOnTheRanksThatWaitInIt) {
+  const auto& [kind, way] = GetParam();
+  struct Page {
+    std::atomic<pid_t> waiting[2];  // their threads, when they are about to call
+    std::atomic<int64_t> aborted_at_ns;
+  };
+  const Shared<Page> page;
+  run_ranks(kind, 3, [&, way = way](const RankContext& context) {
+    Communicator communicator(context);
+    std::vector<float> data(1);
+    if (context.rank == kAbsentRank) {
+      const Deadline deadline = Deadline::after_ms(kTimeoutMs);
+      const auto waits = [](const std::atomic<pid_t>& thread) { return thread.load() != 0 && sleeps(thread.load()); };
+      while (!(waits(page->waiting[0]) && waits(page->waiting[1])) && !deadline.passed()) std::this_thread::yield();
+      page->aborted_at_ns.store(monotonic_ns());
+      EXPECT_EQ(gimbal_comm_abort(communicator.get()), GIMBAL_OK);
+      return;
+    }
+    page->waiting[context.rank].store(gettid());
+    EXPECT_EQ(way.call(communicator.get(), data), GIMBAL_ABORTED) << gimbal_last_error();
+    EXPECT_THAT(gimbal_last_error(), HasSubstr("was aborted by rank 2"));
+    EXPECT_LT(monotonic_ns() - page->aborted_at_ns.load(), kReturnsWithinNs);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, AbortOfControl,
+                         testing::Combine(testing::ValuesIn(rank_kinds()), testing::ValuesIn(kControlWays)),
                          [](const auto& tested) {
                            return rank_kind_name(std::get<0>(tested.param)) + "_" + std::get<1>(tested.param).name;
                          });

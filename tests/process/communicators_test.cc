@@ -93,11 +93,13 @@ TEST_P(Communicators, ParentChildAndGrandchildWorkInTurns) {
   });
 }
 
-TEST_P(Communicators, ShrinkIsNotPartOfThisVersion) {
+TEST_P(Communicators, ShrinkIsForThoseThatAreLeftAfterAFailure) {
   run(2, [](Communicator& world) {
     gimbal_comm_t out = nullptr;
-    EXPECT_EQ(gimbal_comm_shrink(world.get(), &out), GIMBAL_UNSUPPORTED);
+    EXPECT_EQ(gimbal_comm_shrink(world.get(), &out), GIMBAL_INVALID_USAGE);
+    EXPECT_THAT(gimbal_last_error(), testing::HasSubstr("has not failed"));
     EXPECT_EQ(out, nullptr);
+    EXPECT_EQ(sum_of(world.get(), 1), 2) << "it works on";
   });
 }
 
