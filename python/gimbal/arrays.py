@@ -53,14 +53,16 @@ def view(array: Any, dtype: Any = None) -> View:
     """The memory of an array.
 
     Args:
-        array: anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or the buffer protocol.
+        array: anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or the buffer protocol, or a View.
         dtype: a tag for elements whose type the array cannot say (bfloat16 kept in uint16); of the same size.
 
     Raises:
         TypeError: none of the four is offered.
         ValueError: not C-contiguous, or the tag's size is not the elements'.
     """
-    if hasattr(array, "__cuda_array_interface__") and _is_on_device(array):
+    if isinstance(array, View):
+        found = array
+    elif hasattr(array, "__cuda_array_interface__") and _is_on_device(array):
         found = _of_array_interface(array, array.__cuda_array_interface__, device=True)
     elif hasattr(array, "__array_interface__"):
         found = _of_array_interface(array, array.__array_interface__, device=False)

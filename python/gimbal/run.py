@@ -7,11 +7,13 @@ import sys
 
 
 def command(arguments: list) -> list:
-    """The command line of gimbal-run for these arguments: before the first script, this interpreter."""
+    """The command line of gimbal-run for these arguments: this interpreter before a script that no program stands before."""
     for index, argument in enumerate(arguments):
-        if argument.endswith(".py") and not argument.startswith("-"):
+        if argument.startswith("-") and argument != "--":
+            continue
+        if argument.endswith(".py"):
             return [*arguments[:index], sys.executable, *arguments[index:]]
-        if argument == "--":
+        if argument == "--" or shutil.which(argument):
             break
     return list(arguments)
 

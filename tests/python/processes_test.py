@@ -35,7 +35,8 @@ class ThePythonLauncher(unittest.TestCase):
         self.assertEqual(run.command(["-n", "2", "a.py", "b.py"]), ["-n", "2", sys.executable, "a.py", "b.py"])
 
     def test_leaves_programs_alone(self):
-        self.assertEqual(run.command(["-n", "2", "--", "./a", "b.py"]), ["-n", "2", "--", "./a", "b.py"])
+        for arguments in (["-n", "2", "--", "./a", "b.py"], ["-n", "2", "sh", "b.py"], ["-n", "2", sys.executable, "b.py"]):
+            self.assertEqual(run.command(arguments), arguments)
 
     def test_runs_the_example(self):
         ended = launch("-n", "3", str(EXAMPLE))

@@ -30,7 +30,7 @@ def main():
     name = wheel.name
     assert name.startswith("gimbal-0.1.0-py3-none-linux_"), name
     held = set(zipfile.ZipFile(wheel).namelist())
-    for wanted in ("gimbal/lib/libgimbal.so.0", "gimbal/bin/gimbal-run", "gimbal/bin/gimbal-bench", "gimbal/py.typed"):
+    for wanted in ("gimbal/lib/libgimbal.so.0", "gimbal/bin/gimbal-run", "gimbal/bin/gimbal-bench", "gimbal/py.typed", "gimbal/torch/backend.py"):
         assert wanted in held, f"{name} lacks {wanted}"
     site = folder / "site"
     subprocess.run([sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "-q", "--target", site, wheel], check=True)
