@@ -93,7 +93,7 @@ Result<MeasuredChoice> calibrate(Communicator& communicator) {
   MeasuredChoice verdict = direct_candidates[fastest(direct_times)];
   // Writing into the peer's cache wins only where it is near, and by a factor: a clearer sign for staged operations than their
   // own times, which differ by 15 %.
-  verdict.staged_two_shot = verdict.direct_two_shot && !verdict.direct_streaming;
+  verdict.near = verdict.direct_two_shot && !verdict.direct_streaming;
   // Numbers of operations, statistics and the flight recorder begin with the caller's first operation.
   communicator.forget_operations();
   return communicator.adopt_first_rank(verdict);

@@ -15,6 +15,10 @@ namespace {
 constexpr size_t kTwoShotBytes = size_t{16} << 10;
 // Two ranks, one shot: a chunk being staged and one being added fit into a second-level cache of 1 MiB with the output.
 constexpr size_t kPairChunkBytes = size_t{128} << 10;
+// A small message goes in two chunks, so that one is read while the other is copied; smaller ones cost more than they hide.
+constexpr size_t kLeastPairChunkBytes = size_t{8} << 10;
+// Two ranks that are far from each other: from here on the second synchronisation of two shots costs less than the second half.
+constexpr size_t kFarTwoShotBytes = size_t{1} << 20;
 // The largest message whose whole exchange is one flag: beyond it, copying overlaps with reading in chunks.
 constexpr size_t kSmallBytes = 4096;
 
@@ -152,18 +156,25 @@ bool Choice::wants_calibration(Rank size, bool oversubscribed) const {
 
 StagedChoice Choice::staged(const Call& call, Rank size) const {
   StagedChoice choice;
+  const bool pair = size == 2;
   if (call.collective == Collective::kAllReduce) {
-    const bool pair_in_two_shots = measured_.staged_two_shot && call.bytes() > kPairChunkBytes;
-    choice.two_shot = size > 2 ? call.bytes() > kTwoShotBytes : pair_in_two_shots;
+    const bool pair_in_two_shots = measured_.near ? call.bytes() > kPairChunkBytes : call.bytes() >= kFarTwoShotBytes;
+    choice.two_shot = pair ? pair_in_two_shots : call.bytes() > kTwoShotBytes;
   }
-  const bool pair_in_one_shot = size == 2 && !choice.two_shot;
-  choice.chunk_bytes = pair_in_one_shot ? kPairChunkBytes : stage_slot_bytes_;
+  choice.chunk_bytes = stage_slot_bytes_;
+  if (pair && !choice.two_shot) {
+    constexpr size_t kPage = 4096;
+    choice.chunk_bytes = std::clamp((call.bytes() / 2 + kPage - 1) / kPage * kPage, kLeastPairChunkBytes, kPairChunkBytes);
+  }
   if (forced_chunk_bytes_ != 0) choice.chunk_bytes = forced_chunk_bytes_;
-  // Each rank reads its own input and writes its own output. From this size memory's bandwidth decides: outputs bypass the
-  // cache, and so do the stages of one shot, which a far peer reads once (docs/decisions/0004).
+  // Between far CPUs a line that the peer has read is slow to write again through the cache, and no slower to read from memory
+  // (docs/decisions/0004). Stages take memcpy's own way around that, until memory's bandwidth decides.
+  const bool far_pair = pair && !measured_.near;
+  if (far_pair) choice.result_store = StoreMode::kStreaming;
+  // Each rank reads its own input and writes its own output. From this size memory's bandwidth decides.
   if (call.bytes() >= cache_bytes_ / static_cast<size_t>(size)) {
     choice.output_store = StoreMode::kStreaming;
-    if (pair_in_one_shot) choice.stage_store = StoreMode::kStreaming;
+    if (far_pair) choice.stage_store = StoreMode::kStreaming;
   }
   return choice;
 }

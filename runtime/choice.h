@@ -25,7 +25,8 @@ inline constexpr std::string_view kDirectAlgorithm = "direct";
 
 // What calibrate() finds out.
 struct MeasuredChoice {
-  bool staged_two_shot = false;
+  // The CPUs are near each other in cache: a line that the peer has read is quickly written again.
+  bool near = false;
   bool direct_two_shot = true;
   bool direct_streaming = false;  // when the CPUs are far, lines that peers will read are better not left in this CPU's cache
 };

@@ -146,7 +146,7 @@ void Communicator::forget_operations() {
 }
 
 Result<MeasuredChoice> Communicator::adopt_first_rank(const MeasuredChoice& mine) {
-  const std::array<uint8_t, 3> packed = {mine.staged_two_shot, mine.direct_two_shot, mine.direct_streaming};
+  const std::array<uint8_t, 3> packed = {mine.near, mine.direct_two_shot, mine.direct_streaming};
   ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(packed), Deadline::after_ms(settings_.timeout_ms)));
   std::array<uint8_t, 3> first = {};
   if (values[0].size() != sizeof(first)) return Status(Code::kMismatch, "rank 0 runs another build of Gimbal");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace gimbal {
 namespace {
@@ -209,14 +210,21 @@ void StagedExchange::reduce_range(uint32_t index, Range range, size_t stage_elem
     if (rank == context_.rank) source = send_at(block * call_.count + range.begin);
     context_.sources[static_cast<size_t>(rank)] = {source, Form::kElement, weight};
   }
-  const std::array<void*, 2> destinations = {recv_at(range.begin), second_output};
+  // Those that are streamed come first. The result slot before the output: it begins a line, and the output may not.
+  std::array<void*, 2> destinations = {recv_at(range.begin), second_output};
+  const size_t destination_count = second_output == nullptr ? 1 : 2;
+  size_t streamed = choice_.output_store == StoreMode::kStreaming ? 1 : 0;
+  if (destination_count == 2 && choice_.result_store == StoreMode::kStreaming) {
+    ++streamed;
+    std::swap(destinations[0], destinations[1]);
+  }
   ReduceArguments arguments;
   arguments.sources = context_.sources;
-  arguments.destinations = {destinations.data(), second_output == nullptr ? size_t{1} : size_t{2}};
+  arguments.destinations = {destinations.data(), destination_count};
   arguments.count = range.size();
   arguments.order = context_.order;
-  arguments.store = choice_.output_store;
-  arguments.cached_destinations = arguments.destinations.size() - 1;
+  arguments.store = streamed > 0 ? StoreMode::kStreaming : StoreMode::kCached;
+  arguments.cached_destinations = destination_count - streamed;
   arguments.divisor = divisor_;
   reduce_(arguments);
 }

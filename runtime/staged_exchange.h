@@ -28,6 +28,7 @@ struct StagedChoice {
   size_t chunk_bytes = size_t{256} << 10;  // at most NodeLayout::chunk_bytes
   bool two_shot = false;                   // all_reduce only
   StoreMode stage_store = StoreMode::kCached;
+  StoreMode result_store = StoreMode::kCached;  // of the slices that the peers copy, in two shots
   StoreMode output_store = StoreMode::kCached;
 };
 

@@ -49,12 +49,32 @@ TEST(Choice, AddsInTwoShotsWhereThatDividesTheAdditions) {
 TEST(Choice, OfAPairFollowsTheMeasurement) {
   Choice pair = make_choice({}, 2);
   const Call call = call_of(Collective::kAllReduce, 256 << 10);
-  pair.set_measured({.staged_two_shot = false, .direct_two_shot = false});
+  pair.set_measured({.near = false, .direct_two_shot = false});
   EXPECT_FALSE(pair.staged(call, 2).two_shot);
   EXPECT_FALSE(pair.direct(call, 2).two_shot);
-  pair.set_measured({.staged_two_shot = true, .direct_two_shot = true});
+  pair.set_measured({.near = true, .direct_two_shot = true});
   EXPECT_TRUE(pair.staged(call, 2).two_shot);
   EXPECT_TRUE(pair.direct(call, 2).two_shot);
+}
+
+TEST(Choice, OfAPairWritesAroundTheCacheWhatAFarPeerHasRead) {
+  Choice pair = make_choice({}, 2);
+  const Call call = call_of(Collective::kAllReduce, size_t{8} << 30);
+  pair.set_measured({.near = false});
+  EXPECT_TRUE(pair.staged(call, 2).two_shot);
+  EXPECT_EQ(pair.staged(call, 2).stage_store, StoreMode::kStreaming);
+  EXPECT_EQ(pair.staged(call, 2).result_store, StoreMode::kStreaming);
+  pair.set_measured({.near = true});
+  EXPECT_TRUE(pair.staged(call, 2).two_shot);
+  EXPECT_EQ(pair.staged(call, 2).stage_store, StoreMode::kCached);
+  EXPECT_EQ(pair.staged(call, 2).result_store, StoreMode::kCached);
+}
+
+TEST(Choice, OfAPairSplitsASmallMessageIntoTwoChunks) {
+  const Choice pair = make_choice({}, 2);
+  EXPECT_EQ(pair.staged(call_of(Collective::kAllReduce, 64 << 10), 2).chunk_bytes, size_t{32} << 10);
+  EXPECT_EQ(pair.staged(call_of(Collective::kAllReduce, 10000), 2).chunk_bytes, size_t{8} << 10);
+  EXPECT_EQ(pair.staged(call_of(Collective::kAllReduce, 512 << 10), 2).chunk_bytes, size_t{128} << 10);
 }
 
 TEST(Choice, StreamsWhatExceedsTheCache) {

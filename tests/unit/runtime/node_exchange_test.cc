@@ -39,6 +39,7 @@ NodeStep random_step(Rank nranks, uint64_t seed, std::mt19937_64& random) {
   step.staged.chunk_bytes = pick(2) == 0 ? 256 : 1024;
   step.staged.two_shot = step.c.collective() == Collective::kAllReduce && pick(2) == 0;
   step.staged.stage_store = pick(4) == 0 ? StoreMode::kStreaming : StoreMode::kCached;
+  step.staged.result_store = pick(4) == 0 ? StoreMode::kStreaming : StoreMode::kCached;
   step.staged.output_store = pick(4) == 0 ? StoreMode::kStreaming : StoreMode::kCached;
   step.direct.two_shot = pick(2) == 0;
   step.direct.store = pick(4) == 0 ? StoreMode::kStreaming : StoreMode::kCached;
