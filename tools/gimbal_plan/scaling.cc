@@ -14,7 +14,7 @@ namespace {
 constexpr double kBytesPerUs = 1e3;  // of one GB/s
 // Pieces that are tried, and the most steps that more than one piece may take: what they gain over coarser ones is small.
 constexpr uint32_t kPieces[] = {1, 4, 16};
-constexpr uint64_t kMostStepsInPieces = 1'000'000;
+constexpr uint64_t kMostStepsInPieces = 2'000'000;
 
 CollectiveSpec spec_of(const Cluster& cluster, const Operation& operation, uint32_t pieces) {
   return {.collective = schedule_collective(operation.collective),
