@@ -14,15 +14,13 @@ class EpollPoller final : public SocketPoller {
   [[nodiscard]] int fd() const override { return epoll_.get(); }
   Status add(SocketUser& user) override;
   void remove(SocketUser& user) override;
-  void send(SocketUser& user) override;
   Status look() override;
   bool may_sleep() override { return true; }
 
  private:
   explicit EpollPoller(FileDescriptor epoll) : epoll_(std::move(epoll)) {}
-  void receive(SocketUser& user);
-  void watch_writable(SocketUser& user, bool writable);
-  void close(SocketUser& user, int error_number);
+  void watch_writable(SocketUser& user) override { watch(user, true); }
+  void watch(SocketUser& user, bool writable);
 
   const FileDescriptor epoll_;
 };

@@ -1,8 +1,8 @@
 // Drives many stream sockets from one place: one look finds out which of them can move, and moves them.
 //
-// A SocketUser says where received bytes go and which bytes are to be sent; a poller does the system calls. Two do: epoll, and
-// io_uring where the kernel has it. Nothing here waits: once may_sleep() has said so, fd() becomes readable when a look would
-// find something, so that a PollSleeper can wait for it.
+// A SocketUser says where received bytes go and which bytes are to be sent; a poller finds out when, and does the system calls.
+// Two do: one over epoll, one over io_uring. Nothing here waits: once may_sleep() has said so, fd() becomes readable when a
+// look would find something, so that a PollSleeper can wait for it.
 //
 // In a forked child a poller and its users do nothing, because the kernel's side of them is the parent's.
 //
@@ -21,8 +21,20 @@
 
 namespace gimbal {
 
-// At most so many pieces of memory per system call.
-using Pieces = std::array<iovec, 2>;
+// The memory of one system call.
+struct Pieces {
+  std::array<iovec, 3> at = {};
+  size_t count = 0;
+
+  void add(const void* memory, size_t bytes) {
+    if (bytes > 0) at[count++] = {const_cast<void*>(memory), bytes};
+  }
+  [[nodiscard]] size_t bytes() const {
+    size_t sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += at[i].iov_len;
+    return sum;
+  }
+};
 
 class SocketUser {
  public:
@@ -33,12 +45,11 @@ class SocketUser {
 
   [[nodiscard]] int socket() const { return socket_; }
 
-  // Where the next received bytes go, in order; returns how many pieces. They stay valid, and are the poller's, until
-  // received() or closed().
-  virtual size_t space(Pieces& pieces) = 0;
+  // Where the next received bytes go, in order.
+  virtual Pieces space() = 0;
   virtual void received(size_t bytes) = 0;
-  // The bytes to be sent next, in order, valid until sent() or closed(); 0 when there are none.
-  virtual size_t unsent(Pieces& pieces) = 0;
+  // The bytes to be sent next, in order; none when there are none.
+  virtual Pieces unsent() = 0;
   virtual void sent(size_t bytes) = 0;
   // The stream is of no more use: the peer closed it (0), or the error. The last call.
   virtual void closed(int error_number) = 0;
@@ -46,10 +57,11 @@ class SocketUser {
   // The poller's notes on this user.
   struct State {
     bool closed = false;
-    bool sending = false;    // epoll: waits until the socket is writable; io_uring: a send is under way
-    bool watched = false;    // epoll: for being writable
-    bool receiving = false;  // io_uring: a receive is under way
-    size_t index = 0;        // io_uring
+    int send_error = 0;
+    bool blocked = false;   // what it sends waits until the socket is writable
+    bool watched = false;   // for being writable
+    bool readable = false;  // io_uring: as far as is known
+    size_t index = 0;       // io_uring
   };
   State poller_state;
 
@@ -73,18 +85,15 @@ class SocketPoller {
   [[nodiscard]] virtual int fd() const = 0;
 
   virtual Status add(SocketUser& user) = 0;
-  // Afterwards the user's memory is its own again.
   virtual void remove(SocketUser& user) = 0;
-
-  // The user has unsent bytes now. Does nothing while earlier ones of it are under way: sent() is followed by another unsent().
-  virtual void send(SocketUser& user) = 0;
 
   // Moves what can be moved now.
   virtual Status look() = 0;
   // Whether nothing is known that a look could move.
   virtual bool may_sleep() = 0;
 
-  [[nodiscard]] bool in_forked_child() const;
+  // Sends what the user has unsent, until the socket takes no more; the rest goes with later looks.
+  void send(SocketUser& user);
 
   // Of several endpoints that are asked in turn, one looks for all: whoever finds that nobody has looked since its own last
   // turn.
@@ -98,17 +107,19 @@ class SocketPoller {
     return status;
   }
 
+  [[nodiscard]] bool in_forked_child() const;
+
+ protected:
+  // Watches for the moment when a blocked user's socket is writable.
+  virtual void watch_writable(SocketUser& user) = 0;
+  // One system call; whether there may be more to receive. A receiver works on what one call brought while it is in the cache.
+  bool receive(SocketUser& user);
+
  private:
+  void close(SocketUser& user, int error_number);
+
   const pid_t process_;
   uint64_t looks_ = 0;
 };
-
-// One system call on one socket.
-struct Moved {
-  ssize_t bytes = 0;  // -1: not now
-  int error_number = 0;
-};
-Moved send_pieces(int socket, Pieces& pieces, size_t count);
-Moved receive_pieces(int socket, Pieces& pieces, size_t count);
 
 }  // namespace gimbal

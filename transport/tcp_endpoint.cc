@@ -12,8 +12,8 @@
 namespace gimbal {
 namespace {
 
-// bench/results/.../tcp_endpoint.txt: between 64 and 256 KiB the rate is the same; smaller ones pay for their headers, larger
-// ones leave streams idle at the end of a message.
+// A few times what one system call takes at once. Smaller chunks would pay for their headers, larger ones would leave streams
+// idle at the end of a message.
 constexpr size_t kChunkBytes = size_t{128} << 10;
 // A bit per chunk of a message.
 constexpr size_t kMaxChunks = 64;
@@ -26,13 +26,13 @@ constexpr int64_t kOthersCloseNs = 200'000'000;
 
 size_t TcpEndpoint::chunk_bytes(size_t slot_bytes) { return std::max(kChunkBytes, (slot_bytes + kMaxChunks - 1) / kMaxChunks); }
 
-TcpEndpoint::TcpEndpoint(const TcpEndpointOptions& options, SocketPoller& poller)
+TcpEndpoint::TcpEndpoint(const TcpEndpointOptions& options, size_t streams, SocketPoller& poller)
     : options_(options),
       properties_{.cost = options.cost, .shares_memory = false},
       limits_{.channels = options.channels, .slot_bytes = options.slot_bytes, .chunk_bytes = chunk_bytes(options.slot_bytes)},
       poller_(poller),
       send_slots_(options.channels * options.window, options.slot_bytes),
-      receive_slots_(options.channels * options.window, options.slot_bytes),
+      receive_slots_(options.channels * options.window + streams, options.slot_bytes),
       sending_(options.channels),
       receiving_(options.channels),
       unsent_chunks_(options.channels * options.window),
@@ -44,9 +44,9 @@ TcpEndpoint::TcpEndpoint(const TcpEndpointOptions& options, SocketPoller& poller
 
 Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::create(const TcpEndpointOptions& options, std::vector<FileDescriptor> streams,
                                                          SocketPoller& poller) {
-  std::unique_ptr<TcpEndpoint> endpoint(new TcpEndpoint(options, poller));
+  std::unique_ptr<TcpEndpoint> endpoint(new TcpEndpoint(options, streams.size(), poller));
   for (FileDescriptor& stream : streams) {
-    endpoint->streams_.emplace_back(new TcpStream(std::move(stream), *endpoint));
+    endpoint->streams_.emplace_back(new TcpStream(std::move(stream), *endpoint, endpoint->take_landing()));
     RETURN_IF_ERROR(poller.add(*endpoint->streams_.back()));
   }
   return endpoint;
@@ -176,7 +176,12 @@ std::string TcpEndpoint::take_credits(const ChunkHeader& header) {
   return "";
 }
 
-std::string TcpEndpoint::place(const ChunkHeader& header, Arrival*& arrived) {
+Landing TcpEndpoint::take_landing() {
+  const uint32_t slot = receive_slots_.take();
+  return {slot, receive_slots_.at(slot), std::min(limits_.chunk_bytes, options_.slot_bytes)};
+}
+
+std::string TcpEndpoint::place(const ChunkHeader& header, Landing& landing, Arrival*& arrived) {
   ReceiveLane& lane = receiving_[header.channel];
   if (header.sequence - lane.released >= options_.window) {
     return "sent message " + std::to_string(header.sequence) + " of channel " + std::to_string(header.channel) +
@@ -184,8 +189,9 @@ std::string TcpEndpoint::place(const ChunkHeader& header, Arrival*& arrived) {
   }
   arrived = &arrival(header.channel, header.sequence);
   if (arrived->slot == kNoSlot) {
-    *arrived = {.slot = receive_slots_.take(), .bytes = header.message_bytes, .tag = header.tag};
+    *arrived = {.slot = landing.slot, .bytes = header.message_bytes, .tag = header.tag};
     arrived->missing = static_cast<uint32_t>(limits_.chunks_of(header.message_bytes));
+    landing = take_landing();
   }
   const uint64_t bit = uint64_t{1} << (header.offset / limits_.chunk_bytes);
   if (arrived->bytes != header.message_bytes || arrived->tag != header.tag || (arrived->begun & bit) != 0) {
@@ -196,18 +202,17 @@ std::string TcpEndpoint::place(const ChunkHeader& header, Arrival*& arrived) {
   return "";
 }
 
-std::byte* TcpEndpoint::begin_chunk(const ChunkHeader& header) {
+std::byte* TcpEndpoint::begin_chunk(const ChunkHeader& header, Landing& landing) {
   if (!error_.ok()) return nullptr;
   std::string fault = check_chunk(header, limits_);
   if (fault.empty()) fault = take_credits(header);
   Arrival* arrived = nullptr;
-  if (fault.empty() && header.kind == ChunkKind::kData) fault = place(header, arrived);
+  if (fault.empty() && header.kind == ChunkKind::kData) fault = place(header, landing, arrived);
   if (!fault.empty()) {
     static_cast<void>(fail(fault));  // whoever asks next is told
     return nullptr;
   }
-  // A credit has no bytes; any memory will do for none.
-  return arrived == nullptr ? receive_slots_.at(0) : receive_slots_.at(arrived->slot) + header.offset;
+  return arrived == nullptr ? landing.memory /* of no bytes */ : receive_slots_.at(arrived->slot) + header.offset;
 }
 
 void TcpEndpoint::end_chunk(const ChunkHeader& header) {

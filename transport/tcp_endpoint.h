@@ -81,14 +81,15 @@ class TcpEndpoint final : public Endpoint, private StreamOwner {
   };
   static constexpr uint32_t kNoSlot = SlotPool::kNone;
 
-  TcpEndpoint(const TcpEndpointOptions& options, SocketPoller& poller);
-  std::byte* begin_chunk(const ChunkHeader& header) override;
+  TcpEndpoint(const TcpEndpointOptions& options, size_t streams, SocketPoller& poller);
+  std::byte* begin_chunk(const ChunkHeader& header, Landing& landing) override;
   void end_chunk(const ChunkHeader& header) override;
   void chunk_sent(const OutgoingChunk& chunk) override;
   void stream_closed(const TcpStream& stream, int error_number) override;
 
   std::string take_credits(const ChunkHeader& header);
-  std::string place(const ChunkHeader& header, Arrival*& arrival);
+  std::string place(const ChunkHeader& header, Landing& landing, Arrival*& arrived);
+  Landing take_landing();
   // Gives waiting chunks to free streams.
   void feed();
   TcpStream* free_stream(size_t bytes);

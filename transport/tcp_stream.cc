@@ -70,20 +70,17 @@ void tune_data_socket(int socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
 }
 
-TcpStream::TcpStream(FileDescriptor socket, StreamOwner& owner)
-    : SocketUser(socket.get()), socket_(std::move(socket)), owner_(owner), route_(route_of(socket_.get())) {
+TcpStream::TcpStream(FileDescriptor socket, StreamOwner& owner, const Landing& landing)
+    : SocketUser(socket.get()), socket_(std::move(socket)), owner_(owner), route_(route_of(socket_.get())), landing_(landing) {
   tune_data_socket(socket_.get());
 }
 
-size_t TcpStream::space(Pieces& pieces) {
-  if (!receives_) {
-    pieces[0] = {buffer_.data() + buffered_, buffer_.size() - buffered_};
-    return 1;
-  }
-  pieces[0] = {destination_, missing_};
-  // After a large chunk only the next header, so that the next chunk's bytes need no copy; after a small one, small ones.
-  pieces[1] = {buffer_.data(), incoming_.bytes >= kBufferBytes ? kChunkHeaderBytes : buffer_.size()};
-  return 2;
+Pieces TcpStream::space() {
+  Pieces pieces;
+  if (receives_) pieces.add(destination_, missing_);
+  pieces.add(header_bytes_.data() + header_size_, kChunkHeaderBytes - header_size_);
+  pieces.add(landing_.memory, landing_.bytes);
+  return pieces;
 }
 
 void TcpStream::received(size_t bytes) {
@@ -98,34 +95,36 @@ void TcpStream::received(size_t bytes) {
     receives_ = false;
     owner_.end_chunk(incoming_);
   }
-  buffered_ += bytes;
-  take_chunks();
+  const size_t part = std::min(bytes, kChunkHeaderBytes - header_size_);
+  header_size_ += part;
+  std::span<const std::byte> rest(landing_.memory, bytes - part);
+  while (take_header(rest) && take_payload(rest)) continue;
 }
 
-void TcpStream::take_chunks() {
-  std::span<const std::byte> left(buffer_.data(), buffered_);
-  while (left.size() >= kChunkHeaderBytes) {
-    incoming_ = read_chunk_header(left.first<kChunkHeaderBytes>());
-    left = left.subspan(kChunkHeaderBytes);
-    destination_ = owner_.begin_chunk(incoming_);
-    if (destination_ == nullptr) {
-      broken_ = true;
-      buffered_ = 0;
-      return;
-    }
-    const size_t part = std::min<size_t>(incoming_.bytes, left.size());
-    std::memcpy(destination_, left.data(), part);
-    destination_ += part;
-    left = left.subspan(part);
-    missing_ = incoming_.bytes - part;
-    if (missing_ > 0) {
-      receives_ = true;
-      break;
-    }
-    owner_.end_chunk(incoming_);
-  }
-  std::memmove(buffer_.data(), left.data(), left.size());
-  buffered_ = left.size();
+bool TcpStream::take_header(std::span<const std::byte>& rest) {
+  const size_t part = std::min(rest.size(), kChunkHeaderBytes - header_size_);
+  if (part > 0) std::memcpy(header_bytes_.data() + header_size_, rest.data(), part);
+  header_size_ += part;
+  rest = rest.subspan(part);
+  if (header_size_ < kChunkHeaderBytes) return false;
+  header_size_ = 0;
+  incoming_ = read_chunk_header(header_bytes_);
+  destination_ = owner_.begin_chunk(incoming_, landing_);
+  broken_ = destination_ == nullptr;
+  return !broken_;
+}
+
+bool TcpStream::take_payload(std::span<const std::byte>& rest) {
+  const size_t part = std::min<size_t>(incoming_.bytes, rest.size());
+  // Within one slot bytes move towards its beginning only, so that what is left of `rest` stays as it is.
+  if (part > 0 && destination_ != rest.data()) std::memmove(destination_, rest.data(), part);
+  rest = rest.subspan(part);
+  destination_ += part;
+  missing_ = incoming_.bytes - part;
+  receives_ = missing_ > 0;
+  if (receives_) return false;
+  owner_.end_chunk(incoming_);
+  return true;
 }
 
 void TcpStream::take(const OutgoingChunk& chunk) {
@@ -135,17 +134,14 @@ void TcpStream::take(const OutgoingChunk& chunk) {
   sends_ = true;
 }
 
-size_t TcpStream::unsent(Pieces& pieces) {
-  if (!sends_) return 0;
-  size_t count = 0;
-  if (sent_ < kChunkHeaderBytes) {
-    pieces[count++] = {reinterpret_cast<std::byte*>(&outgoing_.header) + sent_, kChunkHeaderBytes - sent_};
-  }
-  const size_t payload_sent = sent_ < kChunkHeaderBytes ? 0 : sent_ - kChunkHeaderBytes;
-  if (payload_sent < outgoing_.header.bytes) {
-    pieces[count++] = {const_cast<std::byte*>(outgoing_.payload) + payload_sent, outgoing_.header.bytes - payload_sent};
-  }
-  return count;
+Pieces TcpStream::unsent() {
+  Pieces pieces;
+  if (!sends_) return pieces;
+  const size_t header_sent = std::min(sent_, kChunkHeaderBytes);
+  const size_t payload_sent = sent_ - header_sent;
+  pieces.add(reinterpret_cast<const std::byte*>(&outgoing_.header) + header_sent, kChunkHeaderBytes - header_sent);
+  pieces.add(outgoing_.payload + payload_sent, outgoing_.header.bytes - payload_sent);
+  return pieces;
 }
 
 void TcpStream::sent(size_t bytes) {

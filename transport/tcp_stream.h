@@ -1,7 +1,9 @@
 // One stream of a TCP endpoint: cuts what arrives into chunks, and sends one chunk at a time.
 //
-// Payload is received straight into the memory that the owner gives for it. Only what a system call brings beyond the chunk
-// under way goes through a small buffer: headers, and small messages, which thus take one system call each.
+// Payload is received straight into the memory of its message. A stream always holds one free slot, and what a system call
+// brings behind a header lands there: when a new message begins, which is the rule, that slot becomes the message's, and header
+// and message have taken one call and no copy. What lands there otherwise (messages behind a credit or behind a small message)
+// is copied out.
 #pragma once
 
 #include <array>
@@ -25,11 +27,19 @@ struct OutgoingChunk {
   uint32_t slot = 0;  // the owner's
 };
 
+// A free slot.
+struct Landing {
+  uint32_t slot = 0;  // the owner's
+  std::byte* memory = nullptr;
+  size_t bytes = 0;  // at most a chunk
+};
+
 class StreamOwner {
  public:
   virtual ~StreamOwner() = default;
-  // Where the chunk's bytes go; null when the header cannot be believed: then the stream throws away all that follows.
-  virtual std::byte* begin_chunk(const ChunkHeader& header) = 0;
+  // Where the chunk's bytes go; null when the header cannot be believed: then the stream throws away all that follows. The
+  // owner may take the landing for the chunk's message, and gives another one for it.
+  virtual std::byte* begin_chunk(const ChunkHeader& header, Landing& landing) = 0;
   virtual void end_chunk(const ChunkHeader& header) = 0;
   virtual void chunk_sent(const OutgoingChunk& chunk) = 0;
   virtual void stream_closed(const TcpStream& stream, int error_number) = 0;
@@ -37,7 +47,7 @@ class StreamOwner {
 
 class TcpStream final : public SocketUser {
  public:
-  TcpStream(FileDescriptor socket, StreamOwner& owner);
+  TcpStream(FileDescriptor socket, StreamOwner& owner, const Landing& landing);
 
   [[nodiscard]] bool idle() const { return !sends_ && !closed_; }
   // A chunk is on its way into the socket; a chunk of a message.
@@ -50,17 +60,16 @@ class TcpStream final : public SocketUser {
   // Only when idle; the poller is told by the caller.
   void take(const OutgoingChunk& chunk);
 
-  size_t space(Pieces& pieces) override;
+  Pieces space() override;
   void received(size_t bytes) override;
-  size_t unsent(Pieces& pieces) override;
+  Pieces unsent() override;
   void sent(size_t bytes) override;
   void closed(int error_number) override;
 
  private:
-  // Smaller messages arrive by one system call and are copied out of the buffer, which costs less than another call.
-  static constexpr size_t kBufferBytes = size_t{16} << 10;
-
-  void take_chunks();
+  // False when a header or its payload is not complete yet: nothing is left of `rest`.
+  bool take_header(std::span<const std::byte>& rest);
+  bool take_payload(std::span<const std::byte>& rest);
 
   FileDescriptor socket_;
   StreamOwner& owner_;
@@ -68,14 +77,15 @@ class TcpStream final : public SocketUser {
   bool closed_ = false;
   uint64_t received_bytes_ = 0;
 
-  // Receiving. Of the buffer's bytes only a part of a header is kept between calls, and nothing while a chunk is under way.
-  bool receives_ = false;
+  // Receiving: part of a header, then `missing_` bytes of its payload.
   bool broken_ = false;
+  Landing landing_;
+  std::array<std::byte, kChunkHeaderBytes> header_bytes_;
+  size_t header_size_ = 0;
+  bool receives_ = false;
   ChunkHeader incoming_;
   std::byte* destination_ = nullptr;
   size_t missing_ = 0;
-  size_t buffered_ = 0;
-  std::array<std::byte, kBufferBytes> buffer_;
 
   // Sending.
   bool sends_ = false;

@@ -1,6 +1,6 @@
 #include "transport/uring_poller.h"
 
-#include <fcntl.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -10,15 +10,15 @@ namespace gimbal {
 namespace {
 
 constexpr unsigned kRequests = 256;  // that can be queued; more submit the others first
-// From here on the copy costs more than the system call that a later submission would save.
-constexpr size_t kSubmitAtOnceBytes = 4096;
+// Of a request to cancel another one: its own end says nothing.
+constexpr uint64_t kNobody = UINT64_MAX;
 
 }  // namespace
 
 Result<std::unique_ptr<SocketPoller>> UringPoller::create() {
   std::unique_ptr<UringPoller> poller(new UringPoller());
   io_uring_params parameters = {};
-  // Without interrupts: completions are taken when this thread looks. (Linux 5.19.)
+  // Without interrupts: what has happened is taken when this thread looks. (Linux 5.19.)
   parameters.flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP;
   const int error = -io_uring_queue_init_params(kRequests, &poller->ring_, &parameters);
   if (error != 0) {
@@ -41,68 +41,54 @@ io_uring_sqe& UringPoller::next_request() {
   return *request;
 }
 
+UringPoller::Subject UringPoller::subject(const SocketUser& user, bool writable) const {
+  const auto index = static_cast<uint32_t>(user.poller_state.index);
+  return {places_[index].serial, index, writable};
+}
+
 Status UringPoller::add(SocketUser& user) {
-  // io_uring waits for a socket only when it is a blocking one.
-  const int flags = fcntl(user.socket(), F_GETFL);
-  if (flags < 0 || fcntl(user.socket(), F_SETFL, flags & ~O_NONBLOCK) != 0) return system_error("fcntl of a socket", errno);
-  if (free_.empty()) {
-    free_.push_back(entries_.size());
-    entries_.emplace_back();
+  if (free_places_.empty()) {
+    free_places_.push_back(static_cast<uint32_t>(places_.size()));
+    places_.emplace_back();
   }
-  user.poller_state.index = free_.back();
-  free_.pop_back();
-  entries_[user.poller_state.index].user = &user;
-  receive(user);
+  const uint32_t index = free_places_.back();
+  free_places_.pop_back();
+  places_[index] = {&user, ++serial_};
+  user.poller_state.index = index;
+  watch_readable(user);
   return submit();
 }
 
 void UringPoller::remove(SocketUser& user) {
   SocketUser::State& state = user.poller_state;
-  state.closed = true;
-  if (in_forked_child()) return;
-  for (const Operation operation : {Operation::kReceive, Operation::kSend}) {
-    if (operation == Operation::kReceive ? !state.receiving : !state.sending) continue;
-    io_uring_sqe& request = next_request();
-    io_uring_prep_cancel64(&request, request_id(state.index, operation), 0);
-    io_uring_sqe_set_data64(&request, request_id(state.index, Operation::kCancel));
-  }
-  while (state.receiving || state.sending) {
-    if (const int error = -io_uring_submit_and_wait(&ring_, 1); error > 0 && error != EINTR) break;
-    reap();
-  }
-  entries_[state.index].user = nullptr;
-  free_.push_back(state.index);
-}
-
-void UringPoller::receive(SocketUser& user) {
-  SocketUser::State& state = user.poller_state;
   if (state.closed) return;
-  Entry& entry = entries_[state.index];
-  entry.receive_header = {};
-  entry.receive_header.msg_iov = entry.received_into.data();
-  entry.receive_header.msg_iovlen = user.space(entry.received_into);
-  io_uring_sqe& request = next_request();
-  io_uring_prep_recvmsg(&request, user.socket(), &entry.receive_header, 0);
-  io_uring_sqe_set_data64(&request, request_id(state.index, Operation::kReceive));
-  state.receiving = true;
+  state.closed = true;
+  std::erase(readable_, &user);
+  if (in_forked_child()) return;
+  // A posted request would keep the socket open after its descriptor is closed.
+  for (const bool writable : {false, true}) {
+    if (writable && !state.watched) continue;
+    io_uring_sqe& request = next_request();
+    io_uring_prep_poll_remove(&request, subject(user, writable).pack());
+    io_uring_sqe_set_data64(&request, kNobody);
+  }
+  io_uring_submit(&ring_);
+  places_[state.index] = {};
+  free_places_.push_back(static_cast<uint32_t>(state.index));
 }
 
-void UringPoller::send(SocketUser& user) {
-  SocketUser::State& state = user.poller_state;
-  if (state.sending || state.closed) return;
-  Entry& entry = entries_[state.index];
-  const size_t count = user.unsent(entry.sent_from);
-  if (count == 0) return;
-  entry.send_header = {};
-  entry.send_header.msg_iov = entry.sent_from.data();
-  entry.send_header.msg_iovlen = count;
+void UringPoller::watch_readable(SocketUser& user) {
   io_uring_sqe& request = next_request();
-  io_uring_prep_sendmsg(&request, user.socket(), &entry.send_header, MSG_NOSIGNAL);
-  io_uring_sqe_set_data64(&request, request_id(state.index, Operation::kSend));
-  state.sending = true;
-  size_t bytes = 0;
-  for (size_t i = 0; i < count; ++i) bytes += entry.sent_from[i].iov_len;
-  if (bytes >= kSubmitAtOnceBytes) static_cast<void>(submit());  // what fails now is tried and reported by the next look
+  io_uring_prep_poll_multishot(&request, user.socket(), POLLIN | POLLRDHUP);
+  io_uring_sqe_set_data64(&request, subject(user, false).pack());
+}
+
+void UringPoller::watch_writable(SocketUser& user) {
+  if (user.poller_state.watched) return;
+  user.poller_state.watched = true;
+  io_uring_sqe& request = next_request();
+  io_uring_prep_poll_add(&request, user.socket(), POLLOUT);
+  io_uring_sqe_set_data64(&request, subject(user, true).pack());
 }
 
 Status UringPoller::submit() {
@@ -112,53 +98,53 @@ Status UringPoller::submit() {
   return system_error("io_uring_submit", -submitted);
 }
 
-size_t UringPoller::reap() {
+void UringPoller::reap() {
   std::array<io_uring_cqe*, 64> done;
   const unsigned count = io_uring_peek_batch_cqe(&ring_, done.data(), done.size());
   for (unsigned i = 0; i < count; ++i) {
     const io_uring_cqe one = *done[i];
-    // Before the user sees it: that may submit, and the queue must have room for what ends at once.
-    io_uring_cqe_seen(&ring_, done[i]);
-    complete(one);
+    io_uring_cqe_seen(&ring_, done[i]);  // before it is worked on, which may post requests that end at once
+    take(one);
   }
-  return count;
 }
 
-void UringPoller::complete(const io_uring_cqe& done) {
-  const auto operation = static_cast<Operation>(done.user_data & 3);
-  SocketUser* const user = entries_[done.user_data >> 2].user;
-  if (operation == Operation::kCancel || user == nullptr) return;
-  SocketUser::State& state = user->poller_state;
-  (operation == Operation::kReceive ? state.receiving : state.sending) = false;
-  if (!state.closed) complete_request(*user, operation, done.res);
-}
-
-void UringPoller::complete_request(SocketUser& user, Operation operation, int result) {
-  const bool receives = operation == Operation::kReceive;
-  const bool again = result == -ECANCELED || result == -EINTR || result == -EAGAIN;
-  if (!again && (result < 0 || (receives && result == 0))) {
-    user.poller_state.closed = true;
-    user.closed(-result);
-    return;
+void UringPoller::take(const io_uring_cqe& done) {
+  if (done.user_data == kNobody) return;
+  const Subject about = Subject::unpack(done.user_data);
+  const Place& place = places_[about.index];
+  if (place.user == nullptr || place.serial != about.serial) return;
+  SocketUser& user = *place.user;
+  if (about.writable) {
+    user.poller_state.watched = false;
+    user.poller_state.blocked = false;
+    return send(user);
   }
-  if (!again && receives) user.received(static_cast<size_t>(result));
-  if (!again && !receives) user.sent(static_cast<size_t>(result));
-  if (receives) {
-    receive(user);
-  } else {
-    send(user);
+  if (!user.poller_state.readable) {
+    user.poller_state.readable = true;
+    readable_.push_back(&user);
   }
+  if ((done.flags & IORING_CQE_F_MORE) == 0) watch_readable(user);
 }
 
 Status UringPoller::look() {
   if (io_uring_sq_ready(&ring_) > 0) RETURN_IF_ERROR(submit());
   reap();
+  // A request tells once that a socket has become readable: it stays in the list until a receive has taken all there was.
+  for (size_t i = 0; i < readable_.size();) {
+    SocketUser& user = *readable_[i];
+    if (receive(user)) {
+      ++i;
+    } else if (!user.poller_state.closed) {  // else remove() has taken it out
+      user.poller_state.readable = false;
+      readable_.erase(readable_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
   return {};
 }
 
 bool UringPoller::may_sleep() {
   if (io_uring_sq_ready(&ring_) > 0 && !submit().ok()) return false;  // the look reports it
-  return io_uring_cq_ready(&ring_) == 0 && (IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_TASKRUN) == 0;
+  return readable_.empty() && io_uring_cq_ready(&ring_) == 0 && (IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_TASKRUN) == 0;
 }
 
 }  // namespace gimbal

@@ -1,5 +1,5 @@
-// All-reduce of Gloo (TCP over the loopback interface) by the method of bench/compare. RANK, WORLD_SIZE and COMPARE_STORE (a
-// folder for first contact) come from compare.
+// All-reduce of Gloo (over TCP) by the method of bench/compare. RANK, WORLD_SIZE, COMPARE_STORE (a folder for first contact) and
+// COMPARE_INTERFACE (lo, or that of an emulated host) come from compare.
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
@@ -47,11 +47,12 @@ int run(const MethodOptions& options) {
   const char* rank_text = getenv("RANK");
   const char* size_text = getenv("WORLD_SIZE");
   const char* store_path = getenv("COMPARE_STORE");
-  if (rank_text == nullptr || size_text == nullptr || store_path == nullptr) {
-    return method_usage("RANK, WORLD_SIZE and COMPARE_STORE are not all set");
+  const char* interface = getenv("COMPARE_INTERFACE");
+  if (rank_text == nullptr || size_text == nullptr || store_path == nullptr || interface == nullptr) {
+    return method_usage("RANK, WORLD_SIZE, COMPARE_STORE and COMPARE_INTERFACE are not all set");
   }
   gloo::transport::tcp::attr attributes;
-  attributes.iface = "lo";
+  attributes.iface = interface;
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   auto context = std::make_shared<gloo::rendezvous::Context>(atoi(rank_text), atoi(size_text));
   gloo::rendezvous::FileStore store(store_path);

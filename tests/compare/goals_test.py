@@ -30,6 +30,14 @@ class GoalsTest(unittest.TestCase):
         self.assertIn("best peer / gimbal, 16 MiB", missed)
         self.assertIn("best peer / gimbal, 64 MiB", missed)
 
+    def test_between_hosts_small_messages_are_held_to_thrice_the_peers_rate_and_large_ones_to_its_half_more(self):
+        best_peer = tuple(min(pair) for pair in zip(recorded.INTEL, recorded.OPEN))
+        factors = (3.5, 3.5, 1.2, 1.5, 1.5)
+        fast = recorded.figures(tuple(time / factor for time, factor in zip(best_peer, factors)))
+        self.assertEqual([goal.mark() for goal in goals.of(fast, 2, hosts=2)], ["ok", "ok", "ok"])
+        slow = recorded.figures(tuple(time / 1.2 for time in best_peer))
+        self.assertEqual([goal.mark() for goal in goals.of(slow, 2, hosts=2)], ["below", "ok", "below"])
+
     def test_ordinary_memory_is_held_to_the_limit_from_256_kib_only(self):
         far = (FAST[0], 5.0, 51.0, *FAST[3:])  # 64 KiB at 0.38 of the limit, 1 MiB at 0.39
         self.assertEqual(below(recorded.figures(far)), ["limit / gimbal from 256 KiB, worst size (1 MiB)"])

@@ -55,7 +55,7 @@ class RunningTest(unittest.TestCase):
 
     def test_compare_fails_and_names_the_library_whose_sum_is_wrong(self):
         compare = load_compare()
-        peers = {"planted": lambda build: library("planted", [WRONG_DRIVER])}
+        peers = {"planted": lambda build, where: library("planted", [WRONG_DRIVER])}
         errors = io.StringIO()
         with tempfile.TemporaryDirectory() as build, mock.patch.dict(libraries.PEERS, peers), contextlib.redirect_stderr(errors):
             arguments = ["--no-gimbal", "--ranks", "1", "--peers", "planted", "--sizes", "128", "--rounds", "1", "--build", build]

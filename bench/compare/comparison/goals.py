@@ -1,4 +1,4 @@
-"""The goals of the all-reduce on one machine, and whether a comparison meets them.
+"""The goals of the all-reduce on one machine and between two hosts, and whether a comparison meets them.
 
 A goal that is missed is marked, never an error: a benchmark is not a timed test. A goal whose sizes or peers were not measured is
 left out.
@@ -61,8 +61,23 @@ def oversubscribed(figures, series):
             for bytes_, bound in bounds.items() if bytes_ in ratios]
 
 
-def of(figures, ranks):
+def across_hosts(figures, series):
+    """Two hosts of one rank each, against what else goes over TCP there."""
+    ratios = figures.ratios(figures.series("peer"), series)
+    goals = []
+    for text, bound, sizes in (("up to 64 KiB", 3.0, [size for size in ratios if size <= 64 * KIB]),
+                               ("at all sizes", 1.0, list(ratios)),
+                               ("from 16 MiB", 1.4, [size for size in ratios if size >= 16 * MIB])):
+        if sizes:
+            bytes_, value = worst({size: ratios[size] for size in sizes})
+            goals.append(Goal(f"best peer / {series} {text}, worst size ({size_text(bytes_)})", value, bound))
+    return goals
+
+
+def of(figures, ranks, hosts=1):
     """Goals of this comparison. Two ranks are held to the machine's limit; eight, on fewer CPUs, to the peers."""
+    if hosts > 1:
+        return across_hosts(figures, "gimbal") if hosts == ranks == 2 and "gimbal" in figures.kinds else []
     goals = []
     if ranks == 2 and "gimbal" in figures.kinds:
         goals += against_peers(figures, "gimbal") + against_limit(figures, "gimbal", 256 * KIB, 0.4)

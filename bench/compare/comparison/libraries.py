@@ -70,6 +70,11 @@ def compile_driver(source, driver, arguments):
     call([*language, *COMPILE_OPTIONS, str(SOURCE / source), "-o", str(driver), *arguments], f"building {driver.name}")
 
 
+def only_on_one_machine(name, where):
+    if where.count > 1:
+        raise LeftOut(f"{name}'s launcher reaches other hosts by remote login, which emulated ones do not have")
+
+
 def mpi_library(build, name, requirement, launchers, launcher_environment):
     """launchers and launcher_environment: functions from the library's folder to the ways to start it, and to variables."""
     folder, version = install(build, name, requirement)
@@ -84,7 +89,8 @@ def mpi_library(build, name, requirement, launchers, launcher_environment):
     return Library(name, "peer", version, launches)
 
 
-def openmpi(build):
+def openmpi(build, where):
+    only_on_one_machine("openmpi", where)
     # ob1 over sm is what one machine takes by default; naming it spares the probing of networks. With copies by the kernel (CMA)
     # and without: each is the faster one at some sizes.
     common = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "--mca", "pml", "ob1", "--mca", "btl", "self,sm"]
@@ -94,19 +100,21 @@ def openmpi(build):
         lambda folder: {"OPAL_PREFIX": str(folder), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 
 
-def mpich(build):
+def mpich(build, where):
+    only_on_one_machine("mpich", where)
     return mpi_library(build, "mpich", "mpich>=5,<6",
                        lambda folder: [[str(folder / "bin/mpiexec"), "-launcher", "fork", "-bind-to", "none"]], lambda folder: {})
 
 
-def intelmpi(build):
+def intelmpi(build, where):
+    only_on_one_machine("intelmpi", where)
     return mpi_library(
         build, "intelmpi", "impi-devel", lambda folder: [[str(folder / "bin/mpiexec.hydra")]],
         lambda folder: {"I_MPI_ROOT": str(folder), "I_MPI_FABRICS": "shm", "I_MPI_HYDRA_BOOTSTRAP": "fork", "I_MPI_PIN": "0",
                         "PATH": f"{folder}/bin:{os.environ['PATH']}"})
 
 
-def gloo(build):
+def gloo(build, where):
     if not pathlib.Path("/usr/include/gloo").exists():
         raise LeftOut("its headers are not installed (Debian: apt-get install libgloo-dev)")
     driver = build / "driver_gloo"
@@ -118,8 +126,9 @@ def gloo(build):
 
     def launches(ranks, arguments):
         store = tempfile.mkdtemp(dir=stores.name)
-        environments = [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "COMPARE_STORE": store} for rank in range(ranks)]
-        return [Launch([[str(driver), *arguments]] * ranks, environments)]
+        environments = [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "COMPARE_STORE": store, "COMPARE_INTERFACE": where.interface}
+                        for rank in range(ranks)]
+        return [Launch([where.place(rank, ranks, [str(driver), *arguments]) for rank in range(ranks)], environments)]
 
     return Library("gloo", "peer", version, launches)
 
@@ -145,16 +154,17 @@ def gimbal_series_name(memory, algorithm):
     return " ".join(["gimbal"] + (["registered"] if memory == "registered" else []) + ([algorithm] if algorithm != "auto" else []))
 
 
-def gimbal(cmake_build, memory, algorithm, commit):
+def gimbal(cmake_build, memory, algorithm, commit, where):
     build_targets(cmake_build, ["compare_gimbal"])
     driver = str(cmake_build / "bench/compare/compare_gimbal")
     jobs = iter(range(1 << 30))
 
     def launches(ranks, arguments):
-        common = {"GIMBAL_SIZE": str(ranks), "GIMBAL_RENDEZVOUS": f"unix://compare-{os.getpid()}-{memory}-{algorithm}-{next(jobs)}",
-                  "COMPARE_MEMORY": memory}
+        rendezvous = where.rendezvous(f"compare-{os.getpid()}-{memory}-{algorithm}-{next(jobs)}")
+        common = {"GIMBAL_SIZE": str(ranks), "GIMBAL_RENDEZVOUS": rendezvous, "COMPARE_MEMORY": memory}
         if algorithm != "auto":
             common["COMPARE_ALGORITHM"] = f"all_reduce:{algorithm}"
-        return [Launch([[driver, *arguments]] * ranks, [{**common, "GIMBAL_RANK": str(rank)} for rank in range(ranks)])]
+        return [Launch([where.place(rank, ranks, [driver, *arguments]) for rank in range(ranks)],
+                       [{**common, "GIMBAL_RANK": str(rank)} for rank in range(ranks)])]
 
     return Library(gimbal_series_name(memory, algorithm), "gimbal", commit, launches)

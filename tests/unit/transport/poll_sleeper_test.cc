@@ -23,13 +23,14 @@ class ReadyPoller final : public SocketPoller {
   [[nodiscard]] int fd() const override { return ready_.get(); }
   Status add(SocketUser& /*user*/) override { return {}; }
   void remove(SocketUser& /*user*/) override {}
-  void send(SocketUser& /*user*/) override {}
   Status look() override { return {}; }
   bool may_sleep() override { return !knows_more; }
 
   bool knows_more = false;
 
  private:
+  void watch_writable(SocketUser& /*user*/) override {}
+
   FileDescriptor ready_;
 };
 

@@ -174,6 +174,14 @@ TEST_P(TcpEndpointTest, DeliversWhatArrivedBeforeThePeerClosed) {
   EXPECT_THAT(status.message(), HasSubstr(" over lo"));
 }
 
+// The peer's kernel answers a late credit with a reset: what had arrived is still delivered.
+TEST_P(TcpEndpointTest, DeliversWhatArrivedThoughASendToTheClosedPeerFailed) {
+  write_header(message_header(0));
+  peers_[0].reset();
+  for (uint64_t i = 0; i < kWindow; ++i) ASSERT_TRUE(send_next(*endpoint_, 1, i).ok());
+  EXPECT_TRUE(await_message());
+}
+
 TEST_P(TcpEndpointTest, NamesThePeerOfAConnectionThatWasReset) {
   const linger at_once = {.l_onoff = 1, .l_linger = 0};
   setsockopt(peers_[0].get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
