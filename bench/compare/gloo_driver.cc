@@ -1,5 +1,5 @@
-// All-reduce of Gloo (over TCP) by the method of bench/compare. RANK, WORLD_SIZE, COMPARE_STORE (a folder for first contact) and
-// COMPARE_INTERFACE (lo, or that of an emulated host) come from compare.
+// All-reduce of Gloo (over TCP) by the method of bench/compare. RANK, WORLD_SIZE, COMPARE_STORE (a folder for first contact)
+// and COMPARE_INTERFACE (lo, or that of an emulated host) come from compare.
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
