@@ -40,6 +40,13 @@ Schedule hier_ring_all_reduce(const CollectiveSpec& spec, Rank rank);
 Schedule hier_halving_doubling_all_reduce(const CollectiveSpec& spec, Rank rank);
 Schedule hier_double_tree_all_reduce(const CollectiveSpec& spec, Rank rank);
 Schedule hier_all_pairs_all_reduce(const CollectiveSpec& spec, Rank rank);
+Schedule hier_ring_reduce_scatter(const CollectiveSpec& spec, Rank rank);
+Schedule hier_halving_reduce_scatter(const CollectiveSpec& spec, Rank rank);
+Schedule hier_all_pairs_reduce_scatter(const CollectiveSpec& spec, Rank rank);
+Schedule hier_ring_all_gather(const CollectiveSpec& spec, Rank rank);
+Schedule hier_all_pairs_all_gather(const CollectiveSpec& spec, Rank rank);
+Schedule hier_tree_broadcast(const CollectiveSpec& spec, Rank rank);
+Schedule hier_chain_broadcast(const CollectiveSpec& spec, Rank rank);
 
 // point_to_point.cc: one message per lane, linked. The peers' specs must agree in channels and pieces.
 Schedule send_to(Rank peer, const CollectiveSpec& spec);

@@ -87,4 +87,12 @@ Schedule all_pairs_all_to_all(const CollectiveSpec& spec, Rank rank) {
   });
 }
 
+std::vector<Stage> all_pairs_reduce_scatter_stages(Rank nranks, Rank rank) {
+  return {{0, [=](ScheduleBuilder& builder) { reduce_scatter(builder, nranks, rank); }}};
+}
+
+std::vector<Stage> all_pairs_all_gather_stages(Rank nranks, Rank rank) {
+  return {{0, [=](ScheduleBuilder& builder) { all_gather(builder, nranks, rank, BufferId::kInput); }}};
+}
+
 }  // namespace gimbal

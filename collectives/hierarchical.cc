@@ -1,6 +1,7 @@
-// The hierarchical all-reduce: [reduce-scatter in the node] -> [all-reduce between the nodes, on every rail] -> [all-gather in
-// the node]. Every byte crosses the links between nodes as often as an all-reduce over the nodes alone needs, divided among the
-// rails; pieces follow one another through the three parts.
+// The hierarchical algorithms. All-reduce: [reduce-scatter in the node] -> [all-reduce between the nodes, on every rail] ->
+// [all-gather in the node]. Every byte crosses the links between nodes as often as an all-reduce over the nodes alone needs,
+// divided among the rails; pieces follow one another through the three parts. The others are parts of it: a reduce-scatter ends
+// after the rails, an all-gather begins with them, a broadcast deals slices out in the root's node instead of adding.
 //
 // 2 nodes {0, 1} and {2, 3}; slices 0 and 1, in two parts each between the nodes (+ = added there):
 //   in the node     0→1: slice 1   1→0: slice 0   2→3: slice 1   3→2: slice 0
@@ -9,90 +10,43 @@
 //   in the node     0→1: slice 0   1→0: slice 1   2→3: slice 0   3→2: slice 1
 #include <algorithm>
 #include <bit>
-#include <memory>
+#include <utility>
+#include <vector>
 
 #include "collectives/algorithms.h"
 #include "collectives/builder.h"
 #include "collectives/left_complete_tree.h"
-#include "collectives/rank_order_sum.h"
+#include "collectives/node_phases.h"
 #include "collectives/stages.h"
 
 namespace gimbal {
 namespace {
 
-// One rank's place in its node, and the slices that each member carries, in units.
-class Place {
- public:
-  Place(const NodeShape& shape, Rank rank, uint32_t units_per_slice)
-      : shape_(&shape), node_(shape.node_of(rank)), local_(shape.local_rank(rank)), units_(units_per_slice) {}
-
-  [[nodiscard]] const NodeShape& shape() const { return *shape_; }
-  [[nodiscard]] Rank node() const { return node_; }
-  [[nodiscard]] Rank local() const { return local_; }
-  [[nodiscard]] Rank size() const { return shape_->size_of(node_); }
-  [[nodiscard]] Rank member(Rank local) const { return shape_->members(node_)[static_cast<size_t>(local)]; }
-
-  [[nodiscard]] Units units(Rank slice) const { return {static_cast<uint32_t>(slice) * units_, units_}; }
-  // Calls body(slice, units) for the slices that a member carries.
-  template <typename Body>
-  void for_each_slice(Rank local, const Body& body) const {
-    for (Rank slice = local; slice < shape_->slices(); slice += size()) {
-      body(slice, units(slice));
-    }
-  }
-
- private:
-  const NodeShape* shape_;
-  Rank node_;
-  Rank local_;
-  uint32_t units_;
-};
-
-// Every member adds its slices, from all members in rank order: one hop. All send everybody's first slice before anybody's
-// second, as it is received: with a short window a member would else wait for one that waits for it.
-void add_directly(ScheduleBuilder& builder, const Place& place, BufferId dst) {
-  for (Rank round = 0; round < place.shape().slices(); round += place.size()) {
-    for (Rank i = 1; i < place.size(); ++i) {
-      const Rank to = (place.local() + i) % place.size();
-      if (round + to < place.shape().slices()) builder.send(place.member(to), place.units(round + to), BufferId::kInput);
-    }
-  }
-  const auto peer = [&](Rank source) { return place.member(source); };
-  place.for_each_slice(place.local(),
-                       [&](Rank, Units units) { add_in_rank_order(builder, place.size(), place.local(), peer, units, dst); });
-}
-
-// The same by recursive halving, nearest member first, so that it is added along the tree of left_complete_tree.h. For a power
-// of two.
-void add_by_halving(ScheduleBuilder& builder, const Place& place, BufferId dst) {
-  for (Rank distance = 1; distance < place.size(); distance *= 2) {
-    const Rank peer = place.local() ^ distance;
-    const Rank low_bits = 2 * distance - 1;
-    const BufferId src = distance == 1 ? BufferId::kInput : BufferId::kScratch;
-    const Payload payload = distance == 1 ? Payload::kRaw : Payload::kPartial;
-    const BufferId sum = 2 * distance == place.size() ? dst : BufferId::kScratch;
-    for (Rank local = peer & low_bits; local < place.size(); local += 2 * distance) {
-      place.for_each_slice(local, [&](Rank, Units units) { builder.send(place.member(peer), units, src); });
-    }
-    for (Rank local = place.local() & low_bits; local < place.size(); local += 2 * distance) {
-      place.for_each_slice(local,
-                           [&](Rank, Units units) { builder.recv_reduce(place.member(peer), units, payload, src, sum); });
-    }
-  }
-}
-
-// Every member sends its slices to all.
-void gather(ScheduleBuilder& builder, const Place& place) {
-  for (Rank i = 1; i < place.size(); ++i) {
-    const Rank to = (place.local() + i) % place.size();
-    const Rank from = (place.local() - i + place.size()) % place.size();
-    place.for_each_slice(place.local(), [&](Rank, Units units) { builder.send(place.member(to), units, BufferId::kOutput); });
-    place.for_each_slice(
-        from, [&](Rank, Units units) { builder.recv(place.member(from), units, Payload::kFinal, BufferId::kOutput); });
-  }
-}
-
 enum class NodeSum : uint8_t { kDirect, kHalvingIfPossible };
+
+// The stage in which the node adds; without effect in a node of one.
+Stage node_sum(const NodePlace& place, NodeSum how, BufferId dst) {
+  const bool halves = how == NodeSum::kHalvingIfPossible && std::has_single_bit(static_cast<uint32_t>(place.size()));
+  return {0, [=](ScheduleBuilder& builder) {
+            if (place.size() > 1) (halves ? add_in_node_by_halving : add_in_node)(builder, place, dst);
+          }};
+}
+
+// Appends the stages between the nodes, on all rails. Returns when the last of them comes.
+uint32_t add_between(std::vector<Stage>& stages, const NodePlace& place, const std::vector<Stage>& between) {
+  uint32_t last = 0;
+  for (const Stage& stage : between) {
+    stages.push_back(on_rails(place, stage));
+    last = std::max(last, stages.back().lag);
+  }
+  return last;
+}
+
+Schedule only_copy(const CollectiveSpec& spec, uint32_t units) {
+  return build_lanes(spec, units, [&](ScheduleBuilder& builder) {
+    builder.copy({0, units}, BufferId::kInput, BufferId::kOutput);
+  });
+}
 
 // How the nodes exchange a slice: as so many units, by these stages.
 struct Between {
@@ -101,40 +55,68 @@ struct Between {
   NodeSum node_sum = NodeSum::kDirect;
 };
 
-Stage on_rails(const Place& place, const Stage& stage) {
-  return {stage.lag + 1, [place, stage](ScheduleBuilder& builder) {
-            place.for_each_slice(place.local(), [&](Rank slice, Units units) {
-              builder.enter_rail({&place.shape(), slice, units.first}, place.node());
-              stage.record(builder);
-              builder.leave_rail();
-            });
-          }};
+Schedule all_reduce(const CollectiveSpec& spec, const NodeShape& shape, Rank rank, const Between& between) {
+  const uint32_t units = static_cast<uint32_t>(shape.slices()) * between.units;
+  if (spec.nranks == 1) return only_copy(spec, units);
+  const NodePlace place(spec, shape, rank, between.units);
+  const bool is_one_node = shape.nodes() == 1;
+  std::vector<Stage> stages = {node_sum(place, between.node_sum, is_one_node ? BufferId::kOutput : BufferId::kScratch)};
+  const uint32_t last = is_one_node ? 0 : add_between(stages, place, between.stages(shape.nodes(), place.node()));
+  stages.push_back({last + 1, [=](ScheduleBuilder& builder) { spread_in_node(builder, place); }});
+  return build_waves(spec, units, stages);
 }
 
-Schedule all_reduce(const CollectiveSpec& spec, const NodeShape& shape, Rank rank, const Between& between) {
-  const Place place(shape, rank, between.units);
-  const auto slices = static_cast<uint32_t>(shape.slices());
+Schedule reduce_scatter(const CollectiveSpec& spec, const NodeShape& shape, Rank rank, const Between& between) {
+  if (spec.nranks == 1) return only_copy(spec, 1);
+  const NodePlace place(spec, shape, rank);
   const bool is_one_node = shape.nodes() == 1;
-  if (spec.nranks == 1) {
-    return build_lanes(spec, slices * between.units, [&](ScheduleBuilder& builder) {
-      builder.copy({0, slices * between.units}, BufferId::kInput, BufferId::kOutput);
-    });
+  std::vector<Stage> stages = {node_sum(place, between.node_sum, is_one_node ? BufferId::kOutput : BufferId::kScratch)};
+  if (!is_one_node) add_between(stages, place, between.stages(shape.nodes(), place.node()));
+  return build_waves(spec, between.units, stages);
+}
+
+Schedule all_gather(const CollectiveSpec& spec, const NodeShape& shape, Rank rank, const Between& between) {
+  const NodePlace place(spec, shape, rank);
+  std::vector<Stage> stages;
+  if (shape.nodes() > 1) add_between(stages, place, between.stages(shape.nodes(), place.node()));
+  stages.push_back({2, [=](ScheduleBuilder& builder) {
+                      spread_in_node(builder, place);
+                      builder.copy(unit(rank), BufferId::kInput, BufferId::kOutput);
+                    }});
+  return build_waves(spec, between.units, stages);
+}
+
+// The root gives each member of its node the slices that this carries.
+void deal_out(ScheduleBuilder& builder, const NodePlace& place, Rank root) {
+  const Rank self = place.member(place.local());
+  if (self != root) {
+    place.for_each_part(place.local(), [&](Units units) { builder.recv(root, units, Payload::kFinal, BufferId::kOutput); });
+    return;
   }
-  const bool halves =
-      between.node_sum == NodeSum::kHalvingIfPossible && std::has_single_bit(static_cast<uint32_t>(place.size()));
-  std::vector<Stage> stages = {{0, [=](ScheduleBuilder& builder) {
-                                  const BufferId dst = is_one_node ? BufferId::kOutput : BufferId::kScratch;
-                                  if (place.size() > 1) (halves ? add_by_halving : add_directly)(builder, place, dst);
-                                }}};
-  uint32_t last = 0;
-  if (!is_one_node) {
-    for (const Stage& stage : between.stages(shape.nodes(), place.node())) {
-      stages.push_back(on_rails(place, stage));
-      last = std::max(last, stages.back().lag);
+  for (Rank round = 0; round < place.rounds(); ++round) {
+    for (Rank local = 0; local < place.size(); ++local) {
+      const auto units = place.part(round, local);
+      if (units && local != place.local()) builder.send(place.member(local), *units, BufferId::kInput);
     }
   }
-  stages.push_back({last + 1, [=](ScheduleBuilder& builder) { gather(builder, place); }});
-  return build_waves(spec, slices * between.units, stages);
+}
+
+using BroadcastStages = std::vector<Stage> (*)(Rank nranks, Rank root, Rank rank, BufferId at_root);
+
+Schedule broadcast(const CollectiveSpec& spec, const NodeShape& shape, Rank rank, BroadcastStages between) {
+  const auto units = static_cast<uint32_t>(shape.slices());
+  const NodePlace place(spec, shape, rank);
+  const Rank root = spec.root;
+  const Rank root_node = shape.node_of(root);
+  const BufferId at_root = rank == root ? BufferId::kInput : BufferId::kOutput;
+  std::vector<Stage> stages;
+  if (place.node() == root_node) stages.push_back({0, [=](ScheduleBuilder& builder) { deal_out(builder, place, root); }});
+  if (shape.nodes() > 1) add_between(stages, place, between(shape.nodes(), root_node, place.node(), at_root));
+  stages.push_back({2, [=](ScheduleBuilder& builder) {
+                      spread_in_node(builder, place, place.node() == root_node ? root : kNoRank);
+                      if (rank == root) builder.copy({0, units}, BufferId::kInput, BufferId::kOutput);
+                    }});
+  return build_waves(spec, units, stages);
 }
 
 // The shape of the spec; without one every rank is a node of its own.
@@ -143,12 +125,23 @@ Schedule with_shape(const CollectiveSpec& spec, const Body& body) {
   return spec.nodes != nullptr ? body(*spec.nodes) : body(NodeShape::uniform(spec.nranks, 1));
 }
 
+using Part = Schedule (*)(const CollectiveSpec&, const NodeShape&, Rank, const Between&);
+
+// With as many units between the nodes as there are nodes.
+Schedule by_nodes(Part part, const CollectiveSpec& spec, Rank rank, const Between& between) {
+  return with_shape(spec, [&](const NodeShape& shape) {
+    Between with_units = between;
+    if (with_units.units == 0) with_units.units = static_cast<uint32_t>(shape.nodes());
+    return part(spec, shape, rank, with_units);
+  });
+}
+
+uint32_t block_units(const CollectiveSpec& spec) { return block_count(spec.collective, spec.nranks); }
+
 }  // namespace
 
 Schedule hier_ring_all_reduce(const CollectiveSpec& spec, Rank rank) {
-  return with_shape(spec, [&](const NodeShape& shape) {
-    return all_reduce(spec, shape, rank, {static_cast<uint32_t>(shape.nodes()), ring_all_reduce_stages});
-  });
+  return by_nodes(all_reduce, spec, rank, {0, ring_all_reduce_stages});
 }
 
 // In a node of 2^k members these are added along the left-complete tree, too: with as many consecutive ranks on every node the
@@ -161,13 +154,39 @@ Schedule hier_halving_doubling_all_reduce(const CollectiveSpec& spec, Rank rank)
 }
 
 Schedule hier_double_tree_all_reduce(const CollectiveSpec& spec, Rank rank) {
-  return with_shape(spec, [&](const NodeShape& shape) { return all_reduce(spec, shape, rank, {2, double_tree_stages}); });
+  return by_nodes(all_reduce, spec, rank, {2, double_tree_stages});
 }
 
 Schedule hier_all_pairs_all_reduce(const CollectiveSpec& spec, Rank rank) {
-  return with_shape(spec, [&](const NodeShape& shape) {
-    return all_reduce(spec, shape, rank, {static_cast<uint32_t>(shape.nodes()), all_pairs_all_reduce_stages});
-  });
+  return by_nodes(all_reduce, spec, rank, {0, all_pairs_all_reduce_stages});
+}
+
+Schedule hier_ring_reduce_scatter(const CollectiveSpec& spec, Rank rank) {
+  return by_nodes(reduce_scatter, spec, rank, {block_units(spec), ring_reduce_scatter_stages});
+}
+
+Schedule hier_halving_reduce_scatter(const CollectiveSpec& spec, Rank rank) {
+  return by_nodes(reduce_scatter, spec, rank, {block_units(spec), halving_stages, NodeSum::kHalvingIfPossible});
+}
+
+Schedule hier_all_pairs_reduce_scatter(const CollectiveSpec& spec, Rank rank) {
+  return by_nodes(reduce_scatter, spec, rank, {block_units(spec), all_pairs_reduce_scatter_stages});
+}
+
+Schedule hier_ring_all_gather(const CollectiveSpec& spec, Rank rank) {
+  return by_nodes(all_gather, spec, rank, {block_units(spec), ring_all_gather_stages});
+}
+
+Schedule hier_all_pairs_all_gather(const CollectiveSpec& spec, Rank rank) {
+  return by_nodes(all_gather, spec, rank, {block_units(spec), all_pairs_all_gather_stages});
+}
+
+Schedule hier_tree_broadcast(const CollectiveSpec& spec, Rank rank) {
+  return with_shape(spec, [&](const NodeShape& shape) { return broadcast(spec, shape, rank, tree_broadcast_stages); });
+}
+
+Schedule hier_chain_broadcast(const CollectiveSpec& spec, Rank rank) {
+  return with_shape(spec, [&](const NodeShape& shape) { return broadcast(spec, shape, rank, chain_broadcast_stages); });
 }
 
 }  // namespace gimbal

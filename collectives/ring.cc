@@ -86,4 +86,14 @@ Schedule ring_all_gather(const CollectiveSpec& spec, Rank rank) {
   });
 }
 
+std::vector<Stage> ring_reduce_scatter_stages(Rank nranks, Rank rank) {
+  return {{0, [=](ScheduleBuilder& builder) { add_around(builder, Ring(nranks, rank, builder.channel()), nranks); }}};
+}
+
+std::vector<Stage> ring_all_gather_stages(Rank nranks, Rank rank) {
+  return {{0, [=](ScheduleBuilder& builder) {
+             pass_around(builder, Ring(nranks, rank, builder.channel()), nranks, BufferId::kInput);
+           }}};
+}
+
 }  // namespace gimbal

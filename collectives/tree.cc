@@ -4,26 +4,39 @@
 #include "collectives/algorithms.h"
 #include "collectives/builder.h"
 #include "collectives/left_complete_tree.h"
+#include "collectives/stages.h"
 
 namespace gimbal {
+
+namespace {
 
 // 4 ranks, root 0 (others: rank numbers turned by the root):
 //   hop 1   0→2
 //   hop 2   0→1   2→3
-Schedule tree_broadcast(const CollectiveSpec& spec, Rank rank) {
-  const Rank n = spec.nranks;
-  const Rank turned = (rank - spec.root + n) % n;
+void pass_down(ScheduleBuilder& builder, Rank nranks, Rank root, Rank rank, BufferId at_root) {
+  const Rank turned = (rank - root + nranks) % nranks;
   // Below a rank hang the ranks turned + 1, 2, 4, ..., up to half of the distance to its parent.
   Rank parent_distance = 1;
-  while (parent_distance < n && (turned & parent_distance) == 0) parent_distance *= 2;
+  while (parent_distance < nranks && (turned & parent_distance) == 0) parent_distance *= 2;
+  const Rank parent = (rank - parent_distance + nranks) % nranks;
+  if (rank != root) builder.recv(parent, unit(0), Payload::kFinal, BufferId::kOutput);
+  for (Rank distance = parent_distance / 2; distance > 0; distance /= 2) {
+    const Rank child = (rank + distance) % nranks;
+    if (turned + distance < nranks) builder.send(child, unit(0), rank == root ? at_root : BufferId::kOutput);
+  }
+}
+
+}  // namespace
+
+Schedule tree_broadcast(const CollectiveSpec& spec, Rank rank) {
   return build_lanes(spec, 1, [&](ScheduleBuilder& builder) {
-    const BufferId src = rank == spec.root ? BufferId::kInput : BufferId::kOutput;
-    if (rank != spec.root) builder.recv((rank - parent_distance + n) % n, unit(0), Payload::kFinal, BufferId::kOutput);
-    for (Rank distance = parent_distance / 2; distance > 0; distance /= 2) {
-      if (turned + distance < n) builder.send((rank + distance) % n, unit(0), src);
-    }
+    pass_down(builder, spec.nranks, spec.root, rank, BufferId::kInput);
     if (rank == spec.root) builder.copy(unit(0), BufferId::kInput, BufferId::kOutput);
   });
+}
+
+std::vector<Stage> tree_broadcast_stages(Rank nranks, Rank root, Rank rank, BufferId at_root) {
+  return {{0, [=](ScheduleBuilder& builder) { pass_down(builder, nranks, root, rank, at_root); }}};
 }
 
 namespace {

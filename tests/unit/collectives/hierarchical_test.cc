@@ -114,6 +114,8 @@ TEST(HierarchicalOrder, HalvingDoublingIsTheTreeWhereNodesHaveAPowerOfTwoOfConse
       const Result<OrderClass> order = order_class(algorithm, shape.nranks(), &shape);
       ASSERT_TRUE(order.ok()) << order.status().message();
       EXPECT_EQ(*order, OrderClass::kTree) << describe(shape);
+      const Algorithm& halving = *find_algorithm(Collective::kReduceScatter, "hier_halving");
+      EXPECT_EQ(order_class(halving, shape.nranks(), &shape).value(), OrderClass::kTree) << describe(shape);
     }
   }
 }
@@ -156,6 +158,23 @@ TEST(HierarchicalTraffic, BetweenNodesIsThatOfAnAllReduceOverTheNodes) {
         EXPECT_EQ(chunks_between_nodes(algorithm, spec, node), slices * 2 * 3) << name << ", node " << node;  // of 4 parts
       }
     }
+  }
+}
+
+// Chunks that all nodes send to others, of a broadcast of slices() chunks and an all-gather of one per rank.
+TEST(HierarchicalTraffic, EveryNodeGetsWhatIsNotItsOwnOnce) {
+  const NodeShape shape = NodeShape::consecutive(std::vector<Rank>{4, 2, 3});
+  const auto sent = [&](const Algorithm& algorithm) {
+    const CollectiveSpec spec = {.collective = algorithm.collective, .nranks = 9, .nodes = &shape};
+    uint64_t chunks = 0;
+    for (Rank node = 0; node < 3; ++node) chunks += chunks_between_nodes(algorithm, spec, node);
+    return chunks;
+  };
+  for (const char* name : {"hier_tree", "hier_chain"}) EXPECT_EQ(sent(*find_algorithm(Collective::kBroadcast, name)), 2U * 4);
+  for (const char* name : {"hier_ring", "hier_all_pairs"})
+    EXPECT_EQ(sent(*find_algorithm(Collective::kAllGather, name)), 2U * 9);
+  for (const char* name : {"hier_ring", "hier_all_pairs"}) {
+    EXPECT_EQ(sent(*find_algorithm(Collective::kReduceScatter, name)), 2U * 9) << name;
   }
 }
 
