@@ -23,12 +23,19 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_EMULATE_NODES", "ranks per node, in turn: 2 or 3,1", "none",
      "For tests on one host: ranks of different emulated nodes share no memory, as if they stood on different hosts."},
     {"GIMBAL_FLIGHT_RECORDER", "path", "none",
-     "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id."},
+     "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id, `%h` the host, "
+     "`%n` the "
+     "communicator's name. `gimbal-trace` reads them."},
     {"GIMBAL_JOB_KEY", "text", "none", "The job's secret: ranks with different keys do not join each other."},
     {"GIMBAL_LIBRARY", "path", "the wheel's, else the loader's search", "Which libgimbal.so the Python package loads."},
     {"GIMBAL_LINK_TIMEOUT", "duration", "15s",
      "A peer's host that answers nothing for this long, not even the kernel's probes, is taken for gone."},
     {"GIMBAL_LOG", "error, warn, info, debug", "warn", "What is written to standard error."},
+    {"GIMBAL_METRICS_FILE", "path", "none",
+     "Where each rank keeps its numbers in Prometheus' text format (docs/failures.md); `%r`, `%p`, `%h` and `%n` as in "
+     "GIMBAL_FLIGHT_RECORDER. Communicators made by a split write only when there is a `%n`."},
+    {"GIMBAL_METRICS_PERIOD", "duration", "10s",
+     "How often the metrics file is written, at most; also at destroy and at a failure."},
     {"GIMBAL_PRECISION", "accumulator or element", "accumulator",
      "`element` lets partial sums of schedules travel in the element type: fewer bytes, more rounding (docs/numerics.md)."},
     {"GIMBAL_RANK", "0 to size-1", "from the launcher", "This process's rank; before RANK and every launcher's variable."},
@@ -48,6 +55,9 @@ constexpr EnvironmentVariable kTable[] = {
      "How sockets are driven: io_uring where the kernel gives one, else epoll; `uring` is an error where it does not."},
     {"GIMBAL_TCP_STREAMS", "1 to 64", "from the interface's rate",
      "TCP connections to each peer on another host; equal on all ranks (docs/transport.md)."},
+    {"GIMBAL_STRAGGLER_FACTOR", "0 to 1000000", "3",
+     "A rank that most waits are for, so many times longer ones than for the others, is named in one line of the log; 0: none "
+     "is."},
     {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
     {"GIMBAL_TRANSPORT", "auto, shm, tcp, verbs", "auto", "Forces a transport; an impossible one is an error that says why."},
     {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},

@@ -29,7 +29,12 @@ Communicator::Communicator(Settings settings, Log log)
       nodes_(NodeShape::uniform(1, settings_.size)),
       allocations_(0),
       spreader_(0),
-      waits_(settings_.size) {}
+      waits_(settings_.size),
+      straggler_watch_(settings_.size, settings_.straggler_factor) {
+  if (!settings_.metrics_file.empty()) {
+    metrics_ = std::make_unique<MetricsFile>(expand_path(settings_.metrics_file), settings_.metrics_period_ms);
+  }
+}
 
 Communicator::~Communicator() { close(); }
 
@@ -40,6 +45,8 @@ void Communicator::close() {
     return;
   }
   started_.reset();
+  if (metrics_ != nullptr && !closed_) write_metrics();
+  closed_ = true;
   if (memory_ != nullptr) control(rank()).departed.store(1, std::memory_order_release);
   if (spans_nodes()) news_->tell_departure();
 }
@@ -86,7 +93,13 @@ Status Communicator::run_now(const Call& call, const Signature& signature) {
     status = operation.ok() ? drive(**operation, signature) : fail(operation.status(), &signature);
   }
   recorder_.end(record, status.code(), waited_ || !status.ok());
-  if (status.ok()) count_operation(call.bytes());
+  if (status.ok()) [[likely]] {
+    count_operation(call.bytes());
+  } else {
+    count_error();
+  }
+  if (metrics_ != nullptr) [[unlikely]]
+    look_at_metrics();
   return status;
 }
 
@@ -167,7 +180,9 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
   }
   adaptive_policy_.ended(policy, waiter.only_spun());
   longest.end();
-  waits_.add(longest.rank(), ticks() - began);
+  const uint64_t now = ticks();
+  waits_.add(longest.rank(), now - began);
+  if (const std::optional<Straggler> straggler = straggler_watch_.add(longest.rank(), now - began, now)) report(*straggler);
   return {};
 }
 
@@ -178,41 +193,6 @@ Waiter Communicator::make_waiter(const WaitPolicy& policy, Waiting waiting) cons
 
 void Communicator::ring_self() const {
   if (memory_ != nullptr) memory_->ring_rank(context_->rank);
-}
-
-void Communicator::write_flight_recorder() const {
-  if (settings_.flight_recorder.empty()) return;
-  std::string path;
-  for (size_t i = 0; i < settings_.flight_recorder.size(); ++i) {
-    const std::string two = settings_.flight_recorder.substr(i, 2);
-    if (two == "%r" || two == "%p") {
-      path += std::to_string(two == "%r" ? static_cast<int64_t>(rank()) : static_cast<int64_t>(getpid()));
-      ++i;
-    } else {
-      path += settings_.flight_recorder[i];
-    }
-  }
-  if (Status written = dump(path); !written.ok()) log_.warning(written.message());
-}
-
-Status Communicator::dump(const std::string& path) const {
-  Status current;
-  {
-    const std::lock_guard<std::mutex> lock(status_mutex_);
-    current = status_;
-  }
-  return recorder_.write_json(path, name(), rank(), size(), current);
-}
-
-void Communicator::read_stats(gimbal_stats_t& stats) const {
-  stats.operations = own_count_.operations() + background_count_.operations();
-  stats.bytes = own_count_.bytes() + background_count_.bytes();
-  stats.wait_ns = waits_.total_ns();
-  const WaitStatistics::Latest latest = waits_.latest();
-  stats.last_arrived_rank = latest.rank;
-  stats.last_arrived_ns = latest.mean_ns;
-  stats.host_bytes = sizeof(*this) + allocations_.resident_bytes();
-  if (memory_ != nullptr) stats.host_bytes += memory_->segment().resident_bytes() / static_cast<size_t>(context_->nranks);
 }
 
 std::string Communicator::explain(Collective collective, size_t bytes, DType dtype) const {

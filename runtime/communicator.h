@@ -33,12 +33,14 @@
 #include "runtime/cpu_spreader.h"
 #include "runtime/flight_recorder.h"
 #include "runtime/fork_guard.h"
+#include "runtime/metrics.h"
 #include "runtime/node_context.h"
 #include "runtime/node_memory.h"
 #include "runtime/operation.h"
 #include "runtime/remote_news.h"
 #include "runtime/settings.h"
 #include "runtime/signature.h"
+#include "runtime/straggler.h"
 #include "runtime/wait_statistics.h"
 #include "transport/bootstrap.h"
 #include "transport/poll_sleeper.h"
@@ -128,6 +130,9 @@ class Communicator {
   // By the caller's thread, and by whoever drives started operations: each has counters that only it writes.
   void count_operation(size_t bytes) { own_count_.add(bytes); }
   void count_background_operation(size_t bytes) { background_count_.add(bytes); }
+  void count_error() { errors_.fetch_add(1, std::memory_order_relaxed); }
+  // Between operations: never while one is under way on this rank.
+  void write_metrics_if_due();
 
  private:
   Communicator(Settings settings, Log log);
@@ -166,7 +171,11 @@ class Communicator {
   [[nodiscard]] Status deadline_passed(const Operation& operation, const Signature& signature, double waited_s) const;
   [[nodiscard]] std::string describe_rank(Rank rank) const;
   [[nodiscard]] std::string describe_late(const Operation& operation, const Signature& signature) const;
+  [[nodiscard]] std::string expand_path(const std::string& pattern) const;  // %r, %p, %h, %n
   void write_flight_recorder() const;
+  void look_at_metrics();
+  void write_metrics();
+  void report(const Straggler& straggler);
 
   Settings settings_;
   Log log_;
@@ -191,10 +200,16 @@ class Communicator {
   CpuSpreader spreader_;
   FlightRecorder recorder_;
   WaitStatistics waits_;
+  StragglerWatch straggler_watch_;
+  std::unique_ptr<MetricsFile> metrics_;  // null without GIMBAL_METRICS_FILE
+  uint32_t unlooked_ = 0;                 // operations since the last look at the metrics' clock
+  std::atomic<bool> metrics_warned_{false};
+  bool closed_ = false;
   uint32_t sequence_ = 0;
   uint64_t children_ = 0;  // meshes derived from this one
   OperationCount own_count_;
   OperationCount background_count_;
+  std::atomic<uint64_t> errors_{0};
 
   mutable std::mutex status_mutex_;
   Status status_;                     // guarded by status_mutex_

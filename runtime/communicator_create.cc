@@ -246,6 +246,7 @@ Result<std::shared_ptr<Communicator>> Communicator::split_members(int32_t color,
   const Deadline deadline = Deadline::after_ms(settings_.connect_timeout_ms);
   Settings settings = settings_;
   settings.name = name() + "." + std::to_string(color);
+  if (settings.metrics_file.find("%n") == std::string::npos) settings.metrics_file.clear();  // it is the parent's
   if (size() == 1) {
     if (color < 0) return std::shared_ptr<Communicator>();
     return derive(std::array{rank()}, std::move(settings), 0, deadline);

@@ -173,6 +173,7 @@ Status Communicator::adopt_fault() {
   }
   log_.info(fault.status.message());
   write_flight_recorder();
+  if (metrics_ != nullptr) write_metrics();
   return fault.status;
 }
 

@@ -150,6 +150,10 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   settings.slot_bytes = settings.slot_bytes / 64 * 64;
   settings.job_key = read_environment("GIMBAL_JOB_KEY").value_or("");
   settings.flight_recorder = read_environment("GIMBAL_FLIGHT_RECORDER").value_or("");
+  settings.metrics_file = read_environment("GIMBAL_METRICS_FILE").value_or("");
+  ASSIGN_OR_RETURN(settings.metrics_period_ms, read_deadline_ms("GIMBAL_METRICS_PERIOD", settings.metrics_period_ms));
+  ASSIGN_OR_RETURN(settings.straggler_factor,
+                   environment_integer("GIMBAL_STRAGGLER_FACTOR", settings.straggler_factor, 0, 1'000'000));
   return {};
 }
 

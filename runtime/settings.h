@@ -36,7 +36,10 @@ struct Settings {
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;
   std::optional<int64_t> spin_ns;
-  std::string flight_recorder;    // path with %r and %p; empty: none
+  std::string flight_recorder;  // path with %r, %h, %p, %n; empty: none
+  std::string metrics_file;     // the same
+  int64_t metrics_period_ms = 10'000;
+  int64_t straggler_factor = 3;   // 0: no report
   std::string launcher_conflict;  // a sentence for the log; empty: none
 };
 

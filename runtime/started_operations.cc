@@ -96,9 +96,10 @@ void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const 
 bool StartedOperations::drive_once(bool due) {
   const std::lock_guard<std::mutex> lock(drive_mutex_);
   take_inbox();
-  if (step()) return true;
-  if (due) look_around();
-  return false;
+  const bool moved = step();
+  if (!moved && due) look_around();
+  if (moved && idle()) communicator_.write_metrics_if_due();
+  return moved;
 }
 
 void StartedOperations::look_around() {
@@ -201,6 +202,7 @@ bool StartedOperations::advance(Request& request, bool& moved) {
 
 void StartedOperations::complete(Request& request, Status status) {
   if (request.begun_) communicator_.recorder().end(request.record_, status.code());
+  if (!status.ok()) communicator_.count_error();
   request.operation_.reset();
   request.status_ = std::move(status);
   const bool message = is_message(request.call_.get().collective);

@@ -80,6 +80,8 @@ class WaitStatistics {
     Late& late = late_[static_cast<size_t>(last)];
     late.times.fetch_add(1, std::memory_order_relaxed);
     late.ticks.fetch_add(waited_ticks, std::memory_order_relaxed);
+    late.all_times.fetch_add(1, std::memory_order_relaxed);
+    late.all_ticks.fetch_add(waited_ticks, std::memory_order_relaxed);
     if (++events_ < kWindowEvents) return;
     // Old waits fade: after a window they count half, after two a quarter.
     events_ /= 2;
@@ -93,6 +95,8 @@ class WaitStatistics {
     for (Late& late : late_) {
       late.times.store(0, std::memory_order_relaxed);
       late.ticks.store(0, std::memory_order_relaxed);
+      late.all_times.store(0, std::memory_order_relaxed);
+      late.all_ticks.store(0, std::memory_order_relaxed);
     }
     total_ticks_.store(0, std::memory_order_relaxed);
     events_ = 0;
@@ -104,6 +108,8 @@ class WaitStatistics {
   struct Latest {
     Rank rank = -1;
     uint64_t mean_ns = 0;
+    uint64_t waits = 0;  // for that rank
+    uint64_t all_waits = 0;
   };
   // The rank that ended more than half of the recent waits, if there were a few; -1 when nobody stands out.
   [[nodiscard]] Latest latest() const {
@@ -119,8 +125,19 @@ class WaitStatistics {
     if (events < kFewestEvents || times * 2 <= events) return {};
     const double mean_ticks =
         static_cast<double>(late_[most].ticks.load(std::memory_order_relaxed)) / static_cast<double>(times);
-    return {static_cast<Rank>(most), static_cast<uint64_t>(mean_ticks * scale_.ns_per_tick())};
+    return {static_cast<Rank>(most), static_cast<uint64_t>(mean_ticks * scale_.ns_per_tick()), times, events};
   }
+  // Since the beginning: how often this rank was the one, and how long those waits were.
+  struct OfPeer {
+    uint64_t times = 0;
+    double seconds = 0;
+  };
+  [[nodiscard]] OfPeer of_peer(Rank peer) const {
+    const Late& late = late_[static_cast<size_t>(peer)];
+    const auto all_ticks = static_cast<double>(late.all_ticks.load(std::memory_order_relaxed));
+    return {late.all_times.load(std::memory_order_relaxed), all_ticks * scale_.ns_per_tick() / 1e9};
+  }
+  [[nodiscard]] double to_ns(double ticks) const { return ticks * scale_.ns_per_tick(); }
   [[nodiscard]] uint64_t total_ns() const {
     return static_cast<uint64_t>(static_cast<double>(total_ticks_.load(std::memory_order_relaxed)) * scale_.ns_per_tick());
   }
@@ -129,6 +146,8 @@ class WaitStatistics {
   struct Late {
     std::atomic<uint64_t> times{0};
     std::atomic<uint64_t> ticks{0};
+    std::atomic<uint64_t> all_times{0};  // these do not fade
+    std::atomic<uint64_t> all_ticks{0};
   };
   TickScale scale_;
   std::vector<Late> late_;

@@ -200,16 +200,20 @@ GIMBAL_EXPORT gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t colo
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out);
 
 typedef struct {
-  size_t struct_bytes;       /* set by the initializer */
-  uint64_t operations;       /* completed */
-  uint64_t bytes;            /* of their payloads */
-  uint64_t wait_ns;          /* this rank's waiting for peers in blocking calls */
-  int32_t last_arrived_rank; /* the rank that arrived last most often in the recent window; -1: nobody stands out */
-  uint64_t last_arrived_ns;  /* how late it was there, mean over the window */
-  size_t host_bytes;         /* host memory that this communicator holds */
+  size_t struct_bytes;         /* set by the initializer */
+  uint64_t operations;         /* completed */
+  uint64_t bytes;              /* of their payloads */
+  uint64_t wait_ns;            /* this rank's waiting for peers in blocking calls */
+  int32_t last_arrived_rank;   /* the rank that arrived last most often in the recent window; -1: nobody stands out */
+  uint64_t last_arrived_ns;    /* how late it was there, mean over the window */
+  size_t host_bytes;           /* host memory that this communicator holds */
+  uint64_t errors;             /* operations that failed */
+  uint64_t window_waits;       /* operations of the recent window that had to wait, when somebody stands out in it */
+  uint64_t last_arrived_waits; /* those of them in which last_arrived_rank was the last */
 } gimbal_stats_t;
 #define GIMBAL_STATS_INIT \
-  { sizeof(gimbal_stats_t), 0, 0, 0, -1, 0, 0 }
+  { sizeof(gimbal_stats_t), 0, 0, 0, -1, 0, 0, 0, 0, 0 }
+/* Fills as much of the struct as its struct_bytes says: an older program's shorter one too. */
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats);
 
 /* Writes the recent operations of this rank as JSON to path. The same is written to GIMBAL_FLIGHT_RECORDER when an operation

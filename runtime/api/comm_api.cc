@@ -1,4 +1,5 @@
 // Entry points that make, question and end communicators, and allocate their memory.
+#include <cstddef>
 #include <cstring>
 
 #include "base/process_registry.h"
@@ -117,10 +118,15 @@ gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out) {
 gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats) {
   return with_known(comm, [&](Communicator& communicator) -> Status {
     if (stats == nullptr) return null_pointer("stats");
-    if (stats->struct_bytes != sizeof(gimbal_stats_t)) {
-      return {Code::kInvalidArgument, "the stats were not set by this version's GIMBAL_STATS_INIT"};
+    // The struct of version 0.1.0 ended before `errors`.
+    const size_t bytes = stats->struct_bytes;
+    if (bytes != sizeof(gimbal_stats_t) && bytes != offsetof(gimbal_stats_t, errors)) {
+      return {Code::kInvalidArgument, "the stats were not set by GIMBAL_STATS_INIT: struct_bytes is " + std::to_string(bytes)};
     }
-    communicator.read_stats(*stats);
+    gimbal_stats_t current = GIMBAL_STATS_INIT;
+    communicator.read_stats(current);
+    current.struct_bytes = bytes;
+    std::memcpy(stats, &current, bytes);
     return {};
   });
 }

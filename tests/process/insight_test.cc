@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -70,6 +73,93 @@ TEST_P(Insight, RankThatIsAlwaysLateIsNamed) {
       EXPECT_GT(stats.wait_ns, 20'000'000U);
     });
   }
+}
+
+TEST_P(Insight, StatisticsFillAnOlderProgramsShorterStruct) {
+  run_ranks(GetParam(), 2, [](const RankContext& context) {
+    Communicator communicator(context);
+    expect_ok(gimbal_barrier(communicator.get(), nullptr));
+    gimbal_stats_t stats = GIMBAL_STATS_INIT;
+    stats.struct_bytes = offsetof(gimbal_stats_t, errors);
+    stats.errors = 77;
+    expect_ok(gimbal_comm_stats(communicator.get(), &stats));
+    EXPECT_EQ(stats.operations, 1U);
+    EXPECT_EQ(stats.struct_bytes, offsetof(gimbal_stats_t, errors));
+    EXPECT_EQ(stats.errors, 77U) << "past the end of that struct";
+  });
+}
+
+// Lines of the log at the level of warnings.
+struct Warnings {
+  void attach(gimbal_config_t& config) {
+    config.log_context = this;
+    config.log = [](void* self, int level, const char* line) {
+      if (level <= 1) static_cast<Warnings*>(self)->lines.append(line).append("\n");
+    };
+  }
+  std::string lines;  // by the caller's thread: there are no started operations here
+};
+
+TEST_P(Insight, ARankThatIsLateInMostOfAWindowIsNamedInOneLineOfOneRank) {
+  run_ranks(GetParam(), 3, [](const RankContext& context) {
+    gimbal_config_t config = rank_config(context);
+    Warnings warnings;
+    warnings.attach(config);
+    Communicator communicator(config);
+    int32_t value = 1;
+    for (int i = 0; i < 300; ++i) {
+      const int64_t until_ns = monotonic_ns() + (context.rank == 1 ? 2'000'000 : 0);
+      while (monotonic_ns() < until_ns) sched_yield();
+      communicator.all_reduce(&value, &value, 1, GIMBAL_INT32, GIMBAL_MAX);
+    }
+    if (context.rank == 0) {
+      EXPECT_THAT(warnings.lines,
+                  AllOf(HasSubstr("rank 1 (pid "), HasSubstr("is late: "), HasSubstr(" of the last 256 waits")));
+      EXPECT_EQ(std::ranges::count(warnings.lines, '\n'), 1) << warnings.lines;
+    } else {
+      EXPECT_EQ(warnings.lines, "");
+    }
+  });
+}
+
+TEST_P(Insight, MetricsAreInTheFileOfEachRankAtDestroy) {
+  const std::string folder = testing::TempDir() + "gimbal-metrics-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const ScopedEnvironment to_files("GIMBAL_METRICS_FILE", folder + "/%n-%r.prom");
+  run_ranks(GetParam(), 2, [&](const RankContext& context) {
+    {
+      Communicator communicator(context);
+      for (int i = 0; i < 5; ++i) expect_ok(gimbal_barrier(communicator.get(), nullptr));
+      gimbal_comm_t half = nullptr;
+      expect_ok(gimbal_comm_split(communicator.get(), context.rank, 0, &half));
+      expect_ok(gimbal_comm_destroy(half));
+    }
+    const std::string rank = std::to_string(context.rank);
+    std::ifstream file(folder + "/world-" + rank + ".prom");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_THAT(text, HasSubstr("gimbal_operations_total{communicator=\"world\",rank=\"" + rank + "\"} 5\n"));
+    EXPECT_TRUE(std::filesystem::exists(folder + "/world." + rank + "-0.prom")) << "a communicator of its own";
+  });
+  std::filesystem::remove_all(folder);
+}
+
+TEST_P(Insight, MetricsAreWrittenWhileOperationsGoOn) {
+  const std::string folder = testing::TempDir() + "gimbal-period-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const ScopedEnvironment to_files("GIMBAL_METRICS_FILE", folder + "/%r.prom");
+  const ScopedEnvironment often("GIMBAL_METRICS_PERIOD", "1ms");
+  run_ranks(GetParam(), 2, [&](const RankContext& context) {
+    Communicator communicator(context);
+    const std::string path = folder + "/" + std::to_string(context.rank) + ".prom";
+    const Deadline deadline = Deadline::after_ms(kTimeoutMs);
+    int32_t missing = 1;
+    while (missing != 0 && !deadline.passed()) {
+      missing = std::filesystem::exists(path) ? 0 : 1;
+      communicator.all_reduce(&missing, &missing, 1, GIMBAL_INT32, GIMBAL_MAX);
+    }
+    EXPECT_EQ(missing, 0);
+  });
+  std::filesystem::remove_all(folder);
 }
 
 TEST_P(Insight, DumpIsTheRecentOperationsAsJson) {
