@@ -51,13 +51,13 @@ constexpr EnvironmentVariable kTable[] = {
      "reaching the peers (docs/transport.md)."},
     {"GIMBAL_SPIN", "duration", "10us, 0 with more ranks than CPUs",
      "How long a wait spins before it yields (docs/decisions/0003)."},
+    {"GIMBAL_STRAGGLER_FACTOR", "0 to 1000000", "3",
+     "A rank that most waits are for, so many times longer ones than for the others, is named in one line of the log; 0: none "
+     "is."},
     {"GIMBAL_TCP_IO", "auto, uring, epoll", "auto",
      "How sockets are driven: io_uring where the kernel gives one, else epoll; `uring` is an error where it does not."},
     {"GIMBAL_TCP_STREAMS", "1 to 64", "from the interface's rate",
      "TCP connections to each peer on another host; equal on all ranks (docs/transport.md)."},
-    {"GIMBAL_STRAGGLER_FACTOR", "0 to 1000000", "3",
-     "A rank that most waits are for, so many times longer ones than for the others, is named in one line of the log; 0: none "
-     "is."},
     {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
     {"GIMBAL_TRANSPORT", "auto, shm, tcp, verbs", "auto", "Forces a transport; an impossible one is an error that says why."},
     {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},

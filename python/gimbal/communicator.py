@@ -34,6 +34,9 @@ class Stats:
         last_arrived_rank: the rank that arrived last most often in the recent window; None when nobody stands out.
         last_arrived_ns: how late it was there in nanoseconds, mean over the window.
         host_bytes: host memory that the communicator holds.
+        errors: operations that failed.
+        window_waits: operations of the recent window that had to wait, when somebody stands out in it.
+        last_arrived_waits: those of them in which last_arrived_rank was the last.
     """
 
     operations: int
@@ -42,6 +45,9 @@ class Stats:
     last_arrived_rank: Optional[int]
     last_arrived_ns: int
     host_bytes: int
+    errors: int
+    window_waits: int
+    last_arrived_waits: int
 
 
 class _Handle:
@@ -250,7 +256,8 @@ class Communicator(Operations):
         raw = _library.Stats()
         call("comm_stats", self._pointer(), ctypes.addressof(raw), rank=self.rank)
         late = raw.last_arrived_rank if raw.last_arrived_rank >= 0 else None
-        return Stats(raw.operations, raw.bytes, raw.wait_ns, late, raw.last_arrived_ns, raw.host_bytes)
+        return Stats(raw.operations, raw.bytes, raw.wait_ns, late, raw.last_arrived_ns, raw.host_bytes, raw.errors,
+                     raw.window_waits, raw.last_arrived_waits)
 
     def dump(self, path: Any) -> None:
         """Writes the recent operations of this rank as JSON."""
