@@ -141,6 +141,9 @@ Result<std::unique_ptr<Operation>> Communicator::make_operation(const Call& call
                                                            recv_place, choice_.direct(call, size()), staged));
     }
   }
+  // Peers with registered buffers look for those of this rank. Weights stand on the boards too, where a rank that waits long
+  // would otherwise put a 1 (look_around).
+  if (!allocations_.empty() || call.weighted) announce(control(rank()), signature, call.weight, 0, 0);
   return std::unique_ptr<Operation>(new StagedExchange(*context_, call, signature, reduce, staged));
 }
 

@@ -59,17 +59,25 @@ struct alignas(64) SmallSlot {
 static_assert(sizeof(SmallSlot) == 8192);
 inline constexpr uint32_t kSmallSlots = 2;
 
+// Slots of the staging area: twice the number of chunks that a rank may be ahead of its own reading (StagedExchange::kAhead).
+inline constexpr uint32_t kStageSlots = 4;
+
+// Says that a chunk is in its stage slot, and of which call it is. `word` = epoch << 32 | hash of the signature, stored last.
+struct alignas(64) StageFlag {
+  std::atomic<uint64_t> word;
+  std::atomic<uint64_t> count;
+  std::atomic<uint64_t> kind_and_root;
+  std::atomic<uint64_t> weight;
+};
+
 struct RankControl {
-  alignas(64) std::atomic<uint32_t> staged;    // chunk epochs that this rank has staged
+  StageFlag staged[kStageSlots];               // by epoch % kStageSlots
   alignas(64) std::atomic<uint32_t> reduced;   // chunk epochs whose own slice this rank has reduced
   alignas(64) std::atomic<uint32_t> finished;  // zero-copy operations that this rank has finished with its peers' memory
   alignas(64) std::atomic<uint32_t> departed;  // 1: this rank destroyed its communicator in good order
   std::atomic<uint32_t> cpu;                   // 1 + the CPU on which this rank waited last; 0: unknown
   Announcement board[kBoardEntries];
 };
-
-// Slots of the staging area: twice the number of chunks that a rank may be ahead of its own reading (StagedExchange::kAhead).
-inline constexpr uint32_t kStageSlots = 4;
 
 struct NodeLayout {
   Rank nranks = 1;

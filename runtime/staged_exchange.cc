@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 namespace gimbal {
@@ -47,6 +48,7 @@ StagedExchange::StagedExchange(NodeContext& context, const Call& call, const Sig
     : context_(context),
       call_(call),
       signature_(signature),
+      hash_(hash_signature(signature)),
       reduce_(reduce),
       choice_(choice),
       element_bytes_(call.element_bytes()),
@@ -80,19 +82,41 @@ std::byte* StagedExchange::recv_at(size_t element) const {
   return static_cast<std::byte*>(call_.recv) + element * element_bytes_;
 }
 
-bool StagedExchange::all_reached(std::atomic<uint32_t> RankControl::*counter, uint32_t index, Rank& next) {
-  for (; next < context_.nranks; ++next) {
-    if (!has_reached(context_.memory.control(next).*counter, first_epoch_ + index)) {
-      waiting_for_ = next;
-      return false;
-    }
+Result<bool> StagedExchange::all_staged(uint32_t index) {
+  const uint32_t epoch = first_epoch_ + index;
+  for (; next_staged_ < context_.nranks; ++next_staged_) {
+    const StageFlag& flag = context_.memory.control(next_staged_).staged[epoch % kStageSlots];
+    const uint64_t word = flag.word.load(std::memory_order_acquire);
+    if (word == pack_word(epoch, hash_)) continue;
+    waiting_for_ = next_staged_;
+    if (static_cast<uint32_t>(word >> 32) != epoch) return false;
+    return mismatch(context_.members[static_cast<size_t>(context_.rank)], signature_,
+                    context_.members[static_cast<size_t>(next_staged_)],
+                    unpack_signature(signature_.sequence, flag.count.load(std::memory_order_relaxed),
+                                     flag.kind_and_root.load(std::memory_order_relaxed)));
   }
-  next = 0;
+  next_staged_ = 0;
   return true;
 }
 
-void StagedExchange::publish(std::atomic<uint32_t>& counter, uint32_t index) {
-  counter.store(first_epoch_ + index, std::memory_order_release);  // pairs with the acquire in has_reached(): bytes before flag
+bool StagedExchange::all_reduced(uint32_t index) {
+  for (; next_reduced_ < context_.nranks; ++next_reduced_) {
+    if (!has_reached(context_.memory.control(next_reduced_).reduced, first_epoch_ + index)) {
+      waiting_for_ = next_reduced_;
+      return false;
+    }
+  }
+  next_reduced_ = 0;
+  return true;
+}
+
+void StagedExchange::publish_stage(uint32_t index) {
+  const uint32_t epoch = first_epoch_ + index;
+  StageFlag& flag = context_.memory.control(context_.rank).staged[epoch % kStageSlots];
+  flag.count.store(signature_.count, std::memory_order_relaxed);
+  flag.kind_and_root.store(pack_kind_and_root(signature_), std::memory_order_relaxed);
+  flag.weight.store(std::bit_cast<uint64_t>(call_.weight), std::memory_order_relaxed);
+  flag.word.store(pack_word(epoch, hash_), std::memory_order_release);  // pairs with the acquire in all_staged(): bytes first
   unrung_ = true;
 }
 
@@ -104,7 +128,6 @@ void StagedExchange::ring_if_needed() {
 }
 
 Result<Progress> StagedExchange::progress() {
-  if (staged_ == 0) announce(context_.memory.control(context_.rank), signature_, call_.weight, 0, 0);
   while (true) {
     while (staged_ < chunk_count_ && staged_ - finished_ < kAhead) stage(staged_++);
     if (finished_ == chunk_count_) break;
@@ -119,28 +142,35 @@ Result<Progress> StagedExchange::progress() {
 }
 
 Result<bool> StagedExchange::advance_one_shot() {
-  if (!all_reached(&RankControl::staged, finished_, next_staged_)) return false;
-  if (!checked_) RETURN_IF_ERROR(check());
+  ASSIGN_OR_RETURN(const bool staged, all_staged(finished_));
+  if (!staged) return false;
+  if (!has_weights_) RETURN_IF_ERROR(read_weights());
   read(finished_++);
   return true;
 }
 
 Result<bool> StagedExchange::advance_two_shot() {
   // Reduce first: peers wait for it.
-  if (reduced_ < staged_ && all_reached(&RankControl::staged, reduced_, next_staged_)) {
-    if (!checked_) RETURN_IF_ERROR(check());
-    reduce_slice(reduced_++);
-    return true;
+  if (reduced_ < staged_) {
+    ASSIGN_OR_RETURN(const bool staged, all_staged(reduced_));
+    if (staged) {
+      if (!has_weights_) RETURN_IF_ERROR(read_weights());
+      reduce_slice(reduced_++);
+      return true;
+    }
   }
-  if (finished_ == reduced_ || !all_reached(&RankControl::reduced, finished_, next_reduced_)) return false;
+  if (finished_ == reduced_ || !all_reduced(finished_)) return false;
   copy_slices(finished_++);
   return true;
 }
 
-Status StagedExchange::check() {
-  RETURN_IF_ERROR(compare_announcements(context_, signature_));
-  checked_ = true;
+Status StagedExchange::read_weights() {
+  has_weights_ = true;
   if (reduce_ == nullptr) return {};
+  for (Rank rank = 0; call_.weighted && rank < context_.nranks; ++rank) {
+    const StageFlag& flag = context_.memory.control(rank).staged[first_epoch_ % kStageSlots];
+    context_.weights[static_cast<size_t>(rank)] = std::bit_cast<double>(flag.weight.load(std::memory_order_relaxed));
+  }
   ASSIGN_OR_RETURN(divisor_, final_divisor(context_, call_.op, call_.normalize));
   return {};
 }
@@ -164,7 +194,7 @@ void StagedExchange::stage(uint32_t index) {
       stage_piece(index, range.begin, 0, range.size());
     }
   }
-  publish(context_.memory.control(context_.rank).staged, index);
+  publish_stage(index);
 }
 
 void StagedExchange::stage_piece(uint32_t index, size_t send_element, size_t stage_element, size_t elements) {
@@ -235,7 +265,9 @@ void StagedExchange::reduce_slice(uint32_t index) {
   if (own.size() > 0) {
     reduce_range(index, own, own.begin - range.begin, context_.memory.result(context_.rank, first_epoch_ + index));
   }
-  publish(context_.memory.control(context_.rank).reduced, index);
+  // Pairs with the acquire in has_reached(): results before the counter.
+  context_.memory.control(context_.rank).reduced.store(first_epoch_ + index, std::memory_order_release);
+  unrung_ = true;
 }
 
 void StagedExchange::copy_slices(uint32_t index) {

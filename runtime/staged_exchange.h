@@ -5,10 +5,13 @@
 //   two shots  stage | every rank reduces its slice of all stages into its output
 //              and its result slot | every rank copies the other slices             2 synchronisations, p times fewer additions
 //
-// Flags count epochs (one per chunk); there is no barrier. A rank stages up to kAhead chunks before it has finished the first
-// of them. With 2 * kAhead slots no slot is overwritten too early: staging k means having finished k - kAhead, hence having
-// seen every peer stage k - kAhead, which they did after finishing k - 2 * kAhead. (Result slots: reducing k means having seen
-// every peer stage k, hence every peer finished k - kAhead.) The invariant spans operations because epochs do.
+// Flags count epochs (one per chunk) and carry the call's signature, so that a mismatch is found before a byte is read; there
+// is no barrier. A rank stages up to kAhead chunks before it has finished the first of them. With 2 * kAhead slots no slot is
+// overwritten too early: staging k means having finished k - kAhead, hence having seen every peer stage k - kAhead, which they
+// did after finishing k - 2 * kAhead. (Result slots: reducing k means having seen every peer stage k, hence every peer finished
+// k - kAhead.) The invariant spans operations because epochs do.
+//
+// Where a peer may take DirectExchange, whoever makes this operation announces the call as well.
 //
 // Serves every collective but the v-forms, send and recv. Broadcast, scatter, reduce and gather synchronise all ranks too: that
 // is what keeps the invariant.
@@ -54,13 +57,16 @@ class StagedExchange final : public Operation {
 
   [[nodiscard]] Range chunk(uint32_t index) const;
   [[nodiscard]] Range slice(Range chunk, Rank rank) const;
-  [[nodiscard]] bool all_reached(std::atomic<uint32_t> RankControl::*counter, uint32_t index, Rank& next);
+  // Whether all ranks have staged a chunk; MISMATCH when one has staged it for another call.
+  Result<bool> all_staged(uint32_t index);
+  [[nodiscard]] bool all_reduced(uint32_t index);
   [[nodiscard]] const std::byte* send_at(size_t element) const;
   [[nodiscard]] std::byte* recv_at(size_t element) const;
 
   void stage(uint32_t index);
   void stage_piece(uint32_t index, size_t send_element, size_t stage_element, size_t elements);
-  Status check();
+  // Once, when all ranks have staged the first chunk.
+  Status read_weights();
   Result<bool> advance_one_shot();
   Result<bool> advance_two_shot();
   void read(uint32_t index);
@@ -68,12 +74,13 @@ class StagedExchange final : public Operation {
   void reduce_range(uint32_t index, Range range, size_t stage_element, std::byte* second_output);
   void reduce_slice(uint32_t index);
   void copy_slices(uint32_t index);
-  void publish(std::atomic<uint32_t>& counter, uint32_t index);
+  void publish_stage(uint32_t index);
   void ring_if_needed();
 
   NodeContext& context_;
   const Call& call_;
   const Signature& signature_;
+  const uint32_t hash_;  // of the signature
   const ReduceFunction reduce_;
   const StagedChoice choice_;
   const size_t element_bytes_;
@@ -89,7 +96,7 @@ class StagedExchange final : public Operation {
   Rank next_staged_ = 0;   // the first rank not yet seen to have staged the chunk that is due
   Rank next_reduced_ = 0;  // likewise for results
   Rank waiting_for_ = -1;
-  bool checked_ = false;
+  bool has_weights_ = false;
   bool unrung_ = false;  // something was published since the last ring
 };
 

@@ -135,7 +135,9 @@ TEST(StagedExchange, StopsWhenItsPeersHaveNotReadItsSlots) {
   const std::vector<NodeStep> steps = {step};
   NodeWorld world(2, 256);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(world.rank(0).move(steps));
-  EXPECT_EQ(world.memory().control(0).staged.load(), StagedExchange::kAhead);
+  const auto staged = [&world](uint32_t slot) { return world.memory().control(0).staged[slot].word.load() >> 32; };
+  EXPECT_EQ(staged(StagedExchange::kAhead), StagedExchange::kAhead);
+  EXPECT_EQ(staged(StagedExchange::kAhead + 1), 0U);
 }
 
 TEST(SmallExchange, ServesWhatFitsBesideItsFlag) {

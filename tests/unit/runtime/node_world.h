@@ -86,6 +86,7 @@ class NodeRank {
           context_, allocations_, call_, signature_, reduce, allocations_.place_of(send_, sizes.input * sizeof(uint32_t)),
           allocations_.place_of(recv_, sizes.output * sizeof(uint32_t)), step.direct, step.staged);
     } else {
+      if (step.way == Way::kDirect) announce(context_.memory.control(context_.rank), signature_, call_.weight, 0, 0);
       operation_ = std::make_unique<StagedExchange>(context_, call_, signature_, reduce, step.staged);
     }
   }
