@@ -4,7 +4,7 @@
 #include <ostream>
 #include <vector>
 
-#include "tests/support/collective_case.h"
+#include "tests/unit/runtime/collective_case.h"
 
 namespace gimbal::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "tests/support/collective_case.h"
+#include "tests/unit/runtime/collective_case.h"
 
 namespace gimbal::test {
 namespace {

@@ -13,11 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "collectives/chunk_space.h"
 #include "runtime/allocations.h"
 #include "runtime/direct_exchange.h"
 #include "runtime/small_exchange.h"
 #include "runtime/staged_exchange.h"
-#include "tests/support/collective_case.h"
+#include "tests/unit/runtime/collective_case.h"
 
 namespace gimbal::test {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/reduce.h"
-#include "tests/support/collective_case.h"
+#include "tests/unit/runtime/collective_case.h"
 
 namespace gimbal::test {
 namespace {

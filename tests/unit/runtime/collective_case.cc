@@ -1,99 +1,15 @@
-// One collective with everything that may vary, its inputs and its expected outputs, ready to run in an ExecutorWorld.
-#pragma once
+#include "tests/unit/runtime/collective_case.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "collectives/algorithm.h"
 #include "collectives/chunk_space.h"
-#include "tests/support/executor_world.h"
 #include "tests/support/values.h"
 
 namespace gimbal::test {
+namespace {
 
-// The element that a rank puts at a place of its input.
-using InputFunction = std::function<double(Rank rank, size_t index)>;
-
-struct CollectiveCase {
-  const Algorithm* algorithm = nullptr;
-  Rank nranks = 1;
-  size_t count = 0;
-  Rank root = 0;
-  DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  uint8_t channels = 1;
-  Fusion fusion = Fusion::kFused;
-  bool in_place = false;
-  size_t slice_bytes = 64;
-  size_t window = 2;  // the plan's
-  bool element_partials = false;
-  std::vector<double> weights;  // by rank; empty: not weighted
-  double divisor = 1;
-  std::optional<uint64_t> seed;  // of a random order of progress
-
-  [[nodiscard]] Collective collective() const { return algorithm->collective; }
-  [[nodiscard]] CollectiveSpec spec() const {
-    CollectiveSpec result;
-    result.collective = collective();
-    result.nranks = nranks;
-    result.root = root;
-    result.channels = channels;
-    return result;
-  }
-};
-
-inline std::string describe(const CollectiveCase& c) {
-  return std::string(collective_name(c.collective())) + ":" + std::string(c.algorithm->name) + " of " +
-         std::to_string(c.nranks) + " ranks, " + std::to_string(c.count) + " x " + std::string(dtype_name(c.dtype)) + " " +
-         std::string(reduce_op_name(c.op)) + ", root " + std::to_string(c.root) + ", " + std::to_string(c.channels) +
-         " channels, window " + std::to_string(c.window) + (c.fusion == Fusion::kFused ? ", fused" : ", not fused") +
-         (c.in_place ? ", in place" : "") + (c.seed ? ", seed " + std::to_string(*c.seed) : "");
-}
-
-struct BufferSizes {
-  size_t input = 0;
-  size_t output = 0;
-};
-
-inline BufferSizes buffer_sizes(const CollectiveCase& c, Rank rank) {
-  const size_t one = c.count;
-  const size_t all = c.count * static_cast<size_t>(c.nranks);
-  const bool is_root = rank == c.root;
-  switch (c.collective()) {
-    case Collective::kReduceScatter:
-      return {all, one};
-    case Collective::kAllGather:
-      return {one, all};
-    case Collective::kAllToAll:
-      return {all, all};
-    case Collective::kGather:
-      return {one, is_root ? all : 0};
-    case Collective::kScatter:
-      return {is_root ? all : 0, one};
-    case Collective::kBroadcast:
-      return {is_root ? one : 0, one};
-    case Collective::kReduce:
-      return {one, is_root ? one : 0};
-    case Collective::kAllReduce:
-    case Collective::kBarrier:
-    case Collective::kSend:
-    case Collective::kRecv:
-    case Collective::kAllGatherV:
-    case Collective::kAllToAllV:
-      break;
-  }
-  return {one, one};
-}
-
-inline double combine(const CollectiveCase& c, const InputFunction& input, size_t index) {
+double combine(const CollectiveCase& c, const InputFunction& input, size_t index) {
   double result = input(0, index);
   for (Rank r = 1; r < c.nranks; ++r) {
     const double value = input(r, index);
@@ -127,8 +43,63 @@ inline double combine(const CollectiveCase& c, const InputFunction& input, size_
   return c.dtype == DType::kFloat64 ? result / c.nranks : static_cast<float>(result) / static_cast<float>(c.nranks);
 }
 
-// What a rank's output must hold at a place.
-inline double expected_output(const CollectiveCase& c, const InputFunction& input, Rank rank, size_t index) {
+// Where input and output lie in the one buffer of a call in place, by the conventions of gimbal.h.
+void place_in_one_buffer(const CollectiveCase& c, Rank rank, const BufferSizes& sizes, WorldRank& world_rank) {
+  const size_t bytes = dtype_size(c.dtype);
+  const size_t block = static_cast<size_t>(rank) * c.count * bytes;
+  world_rank.in_place = true;
+  if (sizes.input < sizes.output && sizes.input != 0) world_rank.in_place_offset = block;
+  if (sizes.output < sizes.input && sizes.output != 0) world_rank.in_place_output_offset = block;
+  world_rank.output = GuardedBuffer(std::max(sizes.input, sizes.output) * bytes);
+}
+
+std::vector<std::byte> input_bytes(const CollectiveCase& c, Rank rank, const InputFunction& input) {
+  std::vector<double> values(buffer_sizes(c, rank).input);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = input(rank, i);
+  return pack(c.dtype, values);
+}
+
+}  // namespace
+
+std::string describe(const CollectiveCase& c) {
+  return std::string(collective_name(c.collective())) + ":" + std::string(c.algorithm->name) + " of " +
+         std::to_string(c.nranks) + " ranks, " + std::to_string(c.count) + " x " + std::string(dtype_name(c.dtype)) + " " +
+         std::string(reduce_op_name(c.op)) + ", root " + std::to_string(c.root) + ", " + std::to_string(c.channels) +
+         " channels, window " + std::to_string(c.window) + (c.fusion == Fusion::kFused ? ", fused" : ", not fused") +
+         (c.in_place ? ", in place" : "") + (c.seed ? ", seed " + std::to_string(*c.seed) : "");
+}
+
+BufferSizes buffer_sizes(const CollectiveCase& c, Rank rank) {
+  const size_t one = c.count;
+  const size_t all = c.count * static_cast<size_t>(c.nranks);
+  const bool is_root = rank == c.root;
+  switch (c.collective()) {
+    case Collective::kReduceScatter:
+      return {all, one};
+    case Collective::kAllGather:
+      return {one, all};
+    case Collective::kAllToAll:
+      return {all, all};
+    case Collective::kGather:
+      return {one, is_root ? all : 0};
+    case Collective::kScatter:
+      return {is_root ? all : 0, one};
+    case Collective::kBroadcast:
+      return {is_root ? one : 0, one};
+    case Collective::kReduce:
+      return {one, is_root ? one : 0};
+    case Collective::kAllReduce:
+    case Collective::kBarrier:
+    case Collective::kSend:
+    case Collective::kRecv:
+    case Collective::kAllGatherV:
+    case Collective::kAllToAllV:
+      break;
+  }
+  return {one, one};
+}
+
+double expected_output(const CollectiveCase& c, const InputFunction& input, Rank rank, size_t index) {
   const auto own = static_cast<size_t>(rank) * c.count + index;
   const auto from = c.count == 0 ? Rank{0} : static_cast<Rank>(index / c.count);
   switch (c.collective()) {
@@ -155,23 +126,7 @@ inline double expected_output(const CollectiveCase& c, const InputFunction& inpu
   return combine(c, input, index);
 }
 
-// Where input and output lie in the one buffer of a call in place, by the conventions of gimbal.h.
-inline void place_in_one_buffer(const CollectiveCase& c, Rank rank, const BufferSizes& sizes, WorldRank& world_rank) {
-  const size_t bytes = dtype_size(c.dtype);
-  const size_t block = static_cast<size_t>(rank) * c.count * bytes;
-  world_rank.in_place = true;
-  if (sizes.input < sizes.output && sizes.input != 0) world_rank.in_place_offset = block;
-  if (sizes.output < sizes.input && sizes.output != 0) world_rank.in_place_output_offset = block;
-  world_rank.output = GuardedBuffer(std::max(sizes.input, sizes.output) * bytes);
-}
-
-inline std::vector<std::byte> input_bytes(const CollectiveCase& c, Rank rank, const InputFunction& input) {
-  std::vector<double> values(buffer_sizes(c, rank).input);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = input(rank, i);
-  return pack(c.dtype, values);
-}
-
-inline Result<std::unique_ptr<WorldRank>> make_world_rank(const CollectiveCase& c, Rank rank, const InputFunction& input) {
+Result<std::unique_ptr<WorldRank>> make_world_rank(const CollectiveCase& c, Rank rank, const InputFunction& input) {
   auto world_rank = std::make_unique<WorldRank>();
   PlanOptions options;
   options.layout = {.collective = c.collective(), .nranks = c.nranks, .rank = rank, .root = c.root, .count = c.count};
@@ -198,8 +153,7 @@ inline Result<std::unique_ptr<WorldRank>> make_world_rank(const CollectiveCase& 
   return world_rank;
 }
 
-// Runs the case; the outputs of all ranks, by rank.
-inline Result<std::vector<std::vector<std::byte>>> run_case(const CollectiveCase& c, const InputFunction& input) {
+Result<std::vector<std::vector<std::byte>>> run_case(const CollectiveCase& c, const InputFunction& input) {
   Mesh mesh({.nranks = c.nranks,
              .slot_bytes = c.slice_bytes,
              .window = (c.window - 1) * c.algorithm->window_runs + 1,
@@ -225,8 +179,7 @@ inline Result<std::vector<std::vector<std::byte>>> run_case(const CollectiveCase
   return outputs;
 }
 
-// Empty when every element of every rank is as expected, else the first that is not.
-inline std::string find_fault(const CollectiveCase& c, const InputFunction& input) {
+std::string find_fault(const CollectiveCase& c, const InputFunction& input) {
   const auto outputs = run_case(c, input);
   if (!outputs.ok()) return describe(c) + ": " + outputs.status().message();
   for (Rank r = 0; r < c.nranks; ++r) {
