@@ -51,8 +51,10 @@ void round_loop(const void* const* operands, const Outputs& outputs, size_t coun
   for (size_t k = 0; k < outputs.others.size(); ++k) std::memcpy(outputs.other(k), outputs.first, count * sizeof(T));
 }
 
-template <typename T, typename Sum, typename Bits>
+template <typename T>
 void average(const ReduceArguments& arguments) {
+  using Bits = std::conditional_t<sizeof(T) == 8, Uint128, uint64_t>;
+  using Sum = std::conditional_t<std::is_unsigned_v<T>, Bits, std::conditional_t<sizeof(T) == 8, Int128, int64_t>>;
   static constexpr BlockKernels kKernels{.element_bytes = sizeof(T),
                                          .partial_bytes = sizeof(Sum),
                                          .load_element = load_loop<T, Sum, Bits>,
@@ -67,30 +69,7 @@ void average(const ReduceArguments& arguments) {
 
 ReduceFunction find_integer_average(DType dtype, ReduceOp op) {
   if (op != ReduceOp::kAvg) return nullptr;
-  switch (dtype) {
-    case DType::kInt8:
-      return average<int8_t, int64_t, uint64_t>;
-    case DType::kUint8:
-      return average<uint8_t, uint64_t, uint64_t>;
-    case DType::kInt32:
-      return average<int32_t, int64_t, uint64_t>;
-    case DType::kUint32:
-      return average<uint32_t, uint64_t, uint64_t>;
-    case DType::kInt64:
-      return average<int64_t, Int128, Uint128>;
-    case DType::kUint64:
-      return average<uint64_t, Uint128, Uint128>;
-    case DType::kFloat16:
-    case DType::kBfloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kFloat8E4m3:
-    case DType::kFloat8E5m2:
-    case DType::kInt128:
-    case DType::kUint128:
-      return nullptr;
-  }
-  return nullptr;
+  return choose_for_integer(dtype, [](auto zero) -> ReduceFunction { return average<decltype(zero)>; });
 }
 
 }  // namespace gimbal

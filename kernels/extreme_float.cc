@@ -73,29 +73,13 @@ ReduceFunction choose_extreme(ReduceOp op) {
 }
 
 ReduceFunction choose_float_extreme(DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return choose_extreme<int16_t, 0x7C00, 0x7E00>(op);
-    case DType::kBfloat16:
-      return choose_extreme<int16_t, 0x7F80, 0x7FC0>(op);
-    case DType::kFloat32:
-      return choose_extreme<int32_t, 0x7F800000, 0x7FC00000>(op);
-    case DType::kFloat64:
-      return choose_extreme<int64_t, 0x7FF0000000000000, 0x7FF8000000000000>(op);
-    case DType::kFloat8E4m3:  // no infinity: the greatest number is 0x7E
-      return choose_extreme<int8_t, 0x7E, 0x7F>(op);
-    case DType::kFloat8E5m2:
-      return choose_extreme<int8_t, 0x7C, 0x7E>(op);
-    case DType::kInt8:
-    case DType::kUint8:
-    case DType::kInt32:
-    case DType::kUint32:
-    case DType::kInt64:
-    case DType::kUint64:
-    case DType::kInt128:
-    case DType::kUint128:
-      return nullptr;
-  }
+  if (dtype == DType::kFloat16) return choose_extreme<int16_t, 0x7C00, 0x7E00>(op);
+  if (dtype == DType::kBfloat16) return choose_extreme<int16_t, 0x7F80, 0x7FC0>(op);
+  if (dtype == DType::kFloat32) return choose_extreme<int32_t, 0x7F800000, 0x7FC00000>(op);
+  if (dtype == DType::kFloat64) return choose_extreme<int64_t, 0x7FF0000000000000, 0x7FF8000000000000>(op);
+  // No infinity: the greatest number is 0x7E.
+  if (dtype == DType::kFloat8E4m3) return choose_extreme<int8_t, 0x7E, 0x7F>(op);
+  if (dtype == DType::kFloat8E5m2) return choose_extreme<int8_t, 0x7C, 0x7E>(op);
   return nullptr;
 }
 

@@ -102,30 +102,7 @@ ReduceFunction choose_operation(ReduceOp op) {
 }
 
 ReduceFunction choose_integer(DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::kInt8:
-      return choose_operation<int8_t>(op);
-    case DType::kUint8:
-      return choose_operation<uint8_t>(op);
-    case DType::kInt32:
-      return choose_operation<int32_t>(op);
-    case DType::kUint32:
-      return choose_operation<uint32_t>(op);
-    case DType::kInt64:
-      return choose_operation<int64_t>(op);
-    case DType::kUint64:
-      return choose_operation<uint64_t>(op);
-    case DType::kFloat16:
-    case DType::kBfloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kFloat8E4m3:
-    case DType::kFloat8E5m2:
-    case DType::kInt128:
-    case DType::kUint128:
-      return nullptr;
-  }
-  return nullptr;
+  return choose_for_integer(dtype, [op](auto zero) { return choose_operation<decltype(zero)>(op); });
 }
 
 }  // namespace gimbal::HWY_NAMESPACE

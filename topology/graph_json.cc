@@ -59,6 +59,15 @@ Json to_json(const TopologyLink& link) {
   return object;
 }
 
+Json to_json(const CpuKind& kind) { return {{"name", kind.name}, {"efficiency", kind.efficiency}, {"max_mhz", kind.max_mhz}}; }
+
+template <typename T>
+Json to_array(const std::vector<T>& elements) {
+  Json array = Json::array();
+  for (const T& element : elements) array.push_back(to_json(element));
+  return array;
+}
+
 // Typed reads of one object. The first fault is kept as its sentence; reads after it do no harm.
 class Reader {
  public:
@@ -211,14 +220,9 @@ CpuKind read_cpu_kind(const Json& object, const std::string& where, Status& faul
 std::string graph_to_json(const TopologyGraph& graph) {
   Json document = {{"gimbal_topology", kFormatVersion}};
   if (std::isfinite(graph.quota_cpus)) document["quota_cpus"] = graph.quota_cpus;
-  document["cpu_kinds"] = Json::array();
-  for (const CpuKind& kind : graph.cpu_kinds) {
-    document["cpu_kinds"].push_back({{"name", kind.name}, {"efficiency", kind.efficiency}, {"max_mhz", kind.max_mhz}});
-  }
-  document["nodes"] = Json::array();
-  for (const TopologyNode& node : graph.nodes) document["nodes"].push_back(to_json(node));
-  document["links"] = Json::array();
-  for (const TopologyLink& link : graph.links) document["links"].push_back(to_json(link));
+  document["cpu_kinds"] = to_array(graph.cpu_kinds);
+  document["nodes"] = to_array(graph.nodes);
+  document["links"] = to_array(graph.links);
   // One node or link a line: files can be read and compared.
   std::string text = document.dump();
   std::string lines;

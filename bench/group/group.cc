@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/parse.h"
 #include "tools/gimbal_bench/collectives.h"
 #include "tools/gimbal_bench/measure.h"
 #include "tools/gimbal_bench/rank.h"
@@ -69,23 +68,7 @@ Status measure() {
   return {};
 }
 
-int run(int argc, char** argv) {
-  Status status;
-  if (is_started_as_rank()) {
-    status = measure();
-  } else {
-    const Result<int64_t> ranks = parse_integer(argc > 1 ? argv[1] : "2", 1, 1024);
-    const Result<int> job =
-        ranks.ok() ? run_self_as_ranks("bench_group", static_cast<Rank>(*ranks), argc, argv) : ranks.status();
-    if (job.ok()) return *job;
-    status = job.status();
-  }
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "bench_group: %s\n", status.message().c_str());
-  return 1;
-}
-
 }  // namespace
 }  // namespace gimbal::bench
 
-int main(int argc, char** argv) { return gimbal::bench::run(argc, argv); }
+int main(int argc, char** argv) { return gimbal::run_benchmark_as_ranks("bench_group", argc, argv, gimbal::bench::measure); }
