@@ -16,6 +16,9 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_ALGORITHM", "name, or collective:name;collective:name", "chosen by the tuner",
      "Forces an algorithm, for all collectives or per collective: `ring`, `all_reduce:ring;all_gather:direct`. An impossible "
      "choice is an error that says why."},
+    {"GIMBAL_BIND", "none, core, numa", "none",
+     "How gimbal-run, and every program that starts itself as ranks (`gimbal-bench -g`), binds the ranks to CPUs; "
+     "`gimbal-run --bind` goes before it. The library binds nothing."},
     {"GIMBAL_CHUNK_BYTES", "4K to 64M", "measured at start", "Bytes of a staged chunk of the node-direct algorithms."},
     {"GIMBAL_CONNECT_TIMEOUT", "duration", "120s", "Deadline of gimbal_comm_create."},
     {"GIMBAL_DETERMINISTIC", "0 or 1", "0",

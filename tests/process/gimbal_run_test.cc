@@ -259,6 +259,27 @@ TEST(GimbalRunBind, GivesEachRankANumaNodeOfThoseAllowedHere) {
   EXPECT_EQ(notice, "");
 }
 
+TEST(GimbalRunBind, TakesGimbalBindWhereTheOptionIsNotGiven) {
+  const std::string core = format_cpu_list(split_by_core(allowed_cpus(), "/sys")[0]);
+  const CommandOptions options = {.environment = {{"GIMBAL_BIND", "core"}}, .input = {}};
+  const auto cpus = [&](const std::vector<std::string>& bind) {
+    std::vector<std::string> command = {binary("gimbal-run"), "-n", "1"};
+    command.insert(command.end(), bind.begin(), bind.end());
+    command.insert(command.end(), {"grep", "Cpus_allowed_list", "/proc/self/status"});
+    return run_command(command, options).out;
+  };
+
+  EXPECT_EQ(cpus({}), "[0] Cpus_allowed_list:\t" + core + "\n");
+  EXPECT_EQ(cpus({"--bind", "none"}), "[0] Cpus_allowed_list:\t" + format_cpu_list(allowed_cpus()) + "\n");
+}
+
+TEST(GimbalRunBind, RefusesAGimbalBindThatIsNoBinding) {
+  const CommandResult result =
+      run_command({binary("gimbal-run"), "-n", "1", "true"}, {.environment = {{"GIMBAL_BIND", "socket"}}, .input = {}});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("GIMBAL_BIND: \"socket\" is not none, core or numa"));
+}
+
 struct BadArguments {
   std::vector<std::string> arguments;
   int status;

@@ -15,7 +15,7 @@ constexpr int64_t kMostRanks = 100'000;  // GIMBAL_SIZE's own limit
 
 struct Texts {
   std::string ranks;
-  std::string binding = "none";
+  std::string binding;
   std::string timeout;
   std::string grace = "10s";
 };
@@ -35,9 +35,13 @@ Result<Job> make_job(const Texts& texts, std::vector<std::string> command, bool 
   const Result<int64_t> ranks = parse_integer(texts.ranks, 1, kMostRanks);
   if (!ranks.ok()) return in_option("-n", ranks.status());
   job.ranks = static_cast<Rank>(*ranks);
-  const Result<Binding> binding = parse_binding(texts.binding);
-  if (!binding.ok()) return in_option("--bind", binding.status());
-  job.binding = *binding;
+  if (texts.binding.empty()) {
+    ASSIGN_OR_RETURN(job.binding, binding_from_environment());
+  } else {
+    const Result<Binding> binding = parse_binding(texts.binding);
+    if (!binding.ok()) return in_option("--bind", binding.status());
+    job.binding = *binding;
+  }
   if (!texts.timeout.empty()) {
     const Result<int64_t> timeout = parse_duration_ms(texts.timeout);
     if (!timeout.ok()) return in_option("--timeout", timeout.status());
@@ -69,7 +73,8 @@ int run(int argc, char** argv) {
   bool no_prefix = false;
   bool environment = false;
   app.add_option("-n,--ranks", texts.ranks, "How many ranks to start: 1 to 100000");
-  app.add_option("--bind", texts.binding, "Each rank's CPUs, of those allowed here: none, core or numa (none)");
+  app.add_option("--bind", texts.binding,
+                 "Each rank's CPUs, of those allowed here: none, core or numa (GIMBAL_BIND, else none)");
   app.add_option("--timeout", texts.timeout, "Stop the job after this long, with exit status 124: 90, 90s, 5m, 1h (never)");
   app.add_option("--grace", texts.grace, "How long ranks that were told to stop may take before they are killed (10s)");
   app.add_flag("--no-prefix", no_prefix, "Leave the ranks' output as it is, without \"[rank] \" before each line");

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/cpu.h"
+#include "base/environment.h"
 #include "base/parse.h"
 
 namespace gimbal {
@@ -42,6 +43,12 @@ Result<Binding> parse_binding(std::string_view name) {
   if (name == "core") return Binding::kCore;
   if (name == "numa") return Binding::kNuma;
   return Status(Code::kInvalidArgument, "\"" + std::string(name) + "\" is not none, core or numa");
+}
+
+Result<Binding> binding_from_environment() {
+  Result<Binding> binding = parse_binding(read_environment("GIMBAL_BIND").value_or("none"));
+  if (!binding.ok()) return Status(binding.status().code(), "GIMBAL_BIND: " + binding.status().message());
+  return binding;
 }
 
 CpuList parse_cpu_list(std::string_view text) {

@@ -16,6 +16,7 @@ namespace gimbal {
 enum class Binding : uint8_t { kNone, kCore, kNuma };
 
 Result<Binding> parse_binding(std::string_view name);  // none, core, numa
+Result<Binding> binding_from_environment();            // GIMBAL_BIND
 
 using CpuList = std::vector<size_t>;
 

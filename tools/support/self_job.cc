@@ -23,6 +23,7 @@ bool is_started_as_rank() {
 Result<int> run_self_as_ranks(const std::string& name, Rank ranks, int argc, char** argv) {
   std::error_code error;
   Job job;
+  ASSIGN_OR_RETURN(job.binding, binding_from_environment());
   job.launcher = name;
   job.ranks = ranks;
   job.prefix_output = false;
