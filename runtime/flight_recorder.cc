@@ -4,16 +4,37 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string_view>
 #include <utility>
 
 namespace gimbal {
 namespace {
 
-std::string quoted(const std::string& text) {
+// The bytes of the UTF-8 character that begins there; 0 when none does (RFC 3629: neither overlong forms nor surrogates).
+size_t utf8_bytes(std::string_view text) {
+  const auto byte = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < least || byte(1) > most) return 0;
+  for (size_t i = 2; i < bytes; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  return bytes;
+}
+
+// JSON is UTF-8, and a communicator's name may be any bytes: what is no character becomes the replacement character.
+std::string quoted(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) result += c;
+  while (!text.empty()) {
+    const size_t bytes = utf8_bytes(text);
+    if (text[0] == '"' || text[0] == '\\') result += '\\';
+    if (bytes == 0) result += "\\ufffd";
+    if (static_cast<unsigned char>(text[0]) >= 0x20) result += text.substr(0, bytes);
+    text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return result + "\"";
 }

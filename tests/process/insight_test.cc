@@ -186,6 +186,27 @@ TEST_P(Insight, DumpIsTheRecentOperationsAsJson) {
   });
 }
 
+TEST_P(Insight, OneRankAloneIsRecordedAndCountedToo) {
+  run_ranks(GetParam(), 1, [](const RankContext& context) {
+    Communicator communicator(context);
+    const size_t count = 6;
+    const size_t displacement = 0;
+    std::vector<float> send(count, 1);
+    std::vector<float> recv(count);
+    expect_ok(gimbal_all_to_all_v(send.data(), &count, &displacement, recv.data(), &count, &displacement, GIMBAL_FLOAT32,
+                                  communicator.get(), nullptr));
+    EXPECT_EQ(stats_of(communicator).bytes, 24U);
+    const std::filesystem::path path =
+        std::filesystem::path(testing::TempDir()) / ("gimbal-dump-one-" + std::to_string(getpid()));
+    expect_ok(gimbal_comm_dump(communicator.get(), path.c_str()));
+    std::ifstream file(path);
+    const nlohmann::json report = nlohmann::json::parse(file);
+    std::filesystem::remove(path);
+    ASSERT_EQ(report["operations"].size(), 1U);
+    EXPECT_EQ(report["operations"][0]["state"], "GIMBAL_OK");
+  });
+}
+
 TEST_P(Insight, ExplainSaysTheSameOnAllRanksAndCutsWhatDoesNotFit) {
   run_ranks(GetParam(), 2, [](const RankContext& context) {
     Communicator communicator(context, "ring");

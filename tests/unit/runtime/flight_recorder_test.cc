@@ -65,6 +65,12 @@ TEST_F(FlightRecorderTest, KeepsTheLast256OldestFirst) {
   for (size_t i = 0; i < operations.size(); ++i) EXPECT_EQ(operations[i]["sequence"], 745 + i);
 }
 
+TEST_F(FlightRecorderTest, BytesThatAreNoUtf8BecomeTheReplacementCharacter) {
+  EXPECT_EQ(written("r\xE9sum\xC3\xA9 \xE2\x82\xAC")["communicator"], "r\uFFFDsum\u00E9 \u20AC");
+  EXPECT_EQ(written("\xC0\x80 \xED\xA0\x80")["communicator"], "\uFFFD\uFFFD \uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(written("\xF0\x9F\x98\x80\xF0\x9F\x98")["communicator"], "\U0001F600\uFFFD\uFFFD\uFFFD");
+}
+
 TEST_F(FlightRecorderTest, TextOfUsersIsQuoted) {
   const nlohmann::json report = written("a \"name\" with \\ and\nnewline", Status(Code::kRemote, "\"quoted\"\t\x01"));
   EXPECT_EQ(report["communicator"], "a \"name\" with \\ andnewline");
