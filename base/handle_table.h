@@ -47,6 +47,10 @@ class HandleTable {
     return slot->object;
   }
 
+  // Around fork(): a child must not begin with the lock of a thread that it does not have.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   // What the handle named; null when it named nothing.
   std::shared_ptr<T> erase(uintptr_t handle) {
     const std::lock_guard<std::mutex> lock(mutex_);

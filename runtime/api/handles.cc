@@ -1,5 +1,7 @@
 #include "runtime/api/handles.h"
 
+#include <pthread.h>
+
 namespace gimbal::api {
 namespace {
 
@@ -10,18 +12,38 @@ std::string& last_error_text() {
 
 Status too_many(const char* what) { return {Code::kNoMemory, std::string("too many ") + what + " are alive in this process"}; }
 
-}  // namespace
+struct Tables {
+  CommunicatorTable communicators;
+  RequestTable requests;
+};
+
+Tables& tables();
+
+void lock_tables() {
+  tables().communicators.lock();
+  tables().requests.lock();
+}
+
+void unlock_tables() {
+  tables().requests.unlock();
+  tables().communicators.unlock();
+}
 
 // Never destroyed: handles may be used by static destructors of the program.
-CommunicatorTable& communicators() {
-  static auto* const kTable = new CommunicatorTable();
-  return *kTable;
+Tables& tables() {
+  static auto* const kTables = [] {
+    auto* const made = new Tables();
+    // Fails for want of memory only; then a fork is as safe as without.
+    static_cast<void>(pthread_atfork(lock_tables, unlock_tables, unlock_tables));
+    return made;
+  }();
+  return *kTables;
 }
 
-RequestTable& requests() {
-  static auto* const kTable = new RequestTable();
-  return *kTable;
-}
+}  // namespace
+
+CommunicatorTable& communicators() { return tables().communicators; }
+RequestTable& requests() { return tables().requests; }
 
 Status not_a_communicator(gimbal_comm_t comm) {
   if (comm == nullptr) return {Code::kInvalidArgument, "the communicator is NULL"};

@@ -98,6 +98,37 @@ TEST_F(Fork, ExecutedChildHoldsNoDescriptorOfTheLibrary) {
   });
 }
 
+// Waits for the child until the deadline, then kills it. What waitpid says of it.
+int status_of(pid_t child, const Deadline& deadline) {
+  int status = -1;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (deadline.passed()) kill(child, SIGKILL);
+    std::this_thread::yield();
+  }
+  return status;
+}
+
+TEST_F(Fork, ChildNeverWaitsForALockThatAnotherThreadHeld) {
+  constexpr int kChildren = 200;
+  run_ranks(RankKind::kProcesses, 1, [](const RankContext& context) {
+    Communicator communicator(context);
+    std::atomic<bool> over = false;
+    std::thread other([&] {
+      while (!over) gimbal_comm_status(communicator.get());
+    });
+    const Deadline deadline = Deadline::after_ms(kTimeoutMs);
+    int failed = 0;
+    for (int i = 0; i < kChildren && failed == 0; ++i) {
+      const pid_t child = fork();
+      if (child == 0) _exit(gimbal_comm_status(communicator.get()) == GIMBAL_OK ? 1 : 0);
+      failed = status_of(child, deadline);
+    }
+    over = true;
+    other.join();
+    EXPECT_EQ(failed, 0) << "a child hung (signal 9), or used its parent's communicator";
+  });
+}
+
 struct Moment {
   std::atomic<int64_t> death_ns;
   std::atomic<int> noticed;
