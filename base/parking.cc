@@ -10,17 +10,10 @@
 #include <ctime>
 
 #include "base/deadline.h"
+#include "base/relax.h"
 
 namespace gimbal {
 namespace {
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 uint32_t* word(std::atomic<uint32_t>& value) { return reinterpret_cast<uint32_t*>(&value); }
 

@@ -32,7 +32,7 @@ struct NodeContext {
   // two caches (60 ns between near CPUs, 350 ns between far ones), so that an exchange that ends by then pays for nothing but
   // itself; else hardly at all.
   uint32_t first_looks = 8;
-  static constexpr uint32_t kLooksWithOwnCpu = 400;
+  static constexpr uint32_t kLooksWithOwnCpu = 40;
 
   uint32_t small_epoch = 0;
   uint32_t stage_epoch = 0;

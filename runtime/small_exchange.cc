@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/relax.h"
 #include "collectives/chunk_space.h"
 
 namespace gimbal {
@@ -84,7 +85,10 @@ Result<Progress> SmallExchange::progress() {
   publish();
   const uint32_t looks = rung_ ? 1 : context_.first_looks;
   for (uint32_t look = 0; look < looks; ++look) {
-    if (!all_published()) continue;
+    if (!all_published()) {
+      relax();
+      continue;
+    }
     Status status = finish();
     ring_once();
     if (!status.ok()) [[unlikely]]
