@@ -17,7 +17,7 @@ Status null_pointer(const char* name) { return {Code::kInvalidArgument, std::str
 // Runs body(communicator) for a communicator of this process, whatever became of it.
 template <typename Body>
 gimbal_status_t with_known(gimbal_comm_t comm, Body&& body) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     Communicator* const communicator = api::find(comm);
     if (communicator == nullptr) return api::not_a_communicator(comm);
     RETURN_IF_ERROR(communicator->check_not_forked());
@@ -37,7 +37,7 @@ gimbal_status_t with_usable(gimbal_comm_t comm, Body&& body) {
 }  // namespace
 
 gimbal_status_t gimbal_comm_create(const gimbal_config_t* config, gimbal_comm_t* comm) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     if (comm == nullptr) return null_pointer("comm");
     *comm = nullptr;
     ASSIGN_OR_RETURN(std::shared_ptr<Communicator> communicator, Communicator::create(config));
@@ -47,7 +47,7 @@ gimbal_status_t gimbal_comm_create(const gimbal_config_t* config, gimbal_comm_t*
 }
 
 gimbal_status_t gimbal_comm_destroy(gimbal_comm_t comm) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     std::shared_ptr<Communicator> communicator = api::communicators().erase(api::number_of(comm));
     if (communicator == nullptr) return api::not_a_communicator(comm);
     // A request handle may keep the object alive; its operations end here all the same.
@@ -59,7 +59,7 @@ gimbal_status_t gimbal_comm_destroy(gimbal_comm_t comm) {
 }
 
 gimbal_status_t gimbal_comm_abort(gimbal_comm_t comm) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     const std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(comm));
     if (communicator == nullptr) return api::not_a_communicator(comm);
     communicator->abort();
@@ -68,7 +68,7 @@ gimbal_status_t gimbal_comm_abort(gimbal_comm_t comm) {
 }
 
 gimbal_status_t gimbal_comm_status(gimbal_comm_t comm) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     const std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(comm));
     if (communicator == nullptr) return api::not_a_communicator(comm);
     RETURN_IF_ERROR(communicator->check_not_forked());
@@ -132,7 +132,7 @@ gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats) {
 }
 
 gimbal_status_t gimbal_comm_dump(gimbal_comm_t comm, const char* path) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     const std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(comm));
     if (communicator == nullptr) return api::not_a_communicator(comm);
     if (path == nullptr) return null_pointer("path");

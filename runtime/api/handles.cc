@@ -5,11 +5,6 @@
 namespace gimbal::api {
 namespace {
 
-std::string& last_error_text() {
-  thread_local std::string text;
-  return text;
-}
-
 Status too_many(const char* what) { return {Code::kNoMemory, std::string("too many ") + what + " are alive in this process"}; }
 
 struct Tables {
@@ -62,8 +57,5 @@ Result<gimbal_request_t> make_handle(std::shared_ptr<Communicator> communicator,
   if (handle == 0) return too_many("requests");
   return reinterpret_cast<gimbal_request_t>(handle);
 }
-
-void set_last_error(const Status& status) { last_error_text() = status.message(); }
-const char* last_error() { return last_error_text().c_str(); }
 
 }  // namespace gimbal::api

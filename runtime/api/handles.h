@@ -1,9 +1,10 @@
-// Handles, this thread's last error, and this thread's group: what the C entry points share.
+// Handles and this thread's group: what the C entry points share.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "base/entry.h"
 #include "base/handle_table.h"
 #include "base/status.h"
 #include "gimbal/gimbal.h"
@@ -41,26 +42,5 @@ struct ThreadGroup {
 };
 // A plain pointer, so that looking at it costs no initialization check; owned by whoever ends the group.
 inline constinit thread_local ThreadGroup* thread_group = nullptr;
-
-void set_last_error(const Status& status);
-const char* last_error();
-
-// Runs the body of an entry point: no exception leaves it, and an error becomes this thread's last.
-template <typename Body>
-gimbal_status_t enter(Body&& body) noexcept {
-  try {
-    const Status status = body();
-    if (status.ok()) [[likely]]
-      return GIMBAL_OK;
-    set_last_error(status);
-    return static_cast<gimbal_status_t>(status.code());
-  } catch (const std::bad_alloc&) {
-    set_last_error(Status(Code::kNoMemory, "out of memory"));
-    return GIMBAL_NO_MEMORY;
-  } catch (const std::exception& error) {
-    set_last_error(Status(Code::kInternal, std::string("unexpected exception: ") + error.what()));
-    return GIMBAL_INTERNAL;
-  }
-}
 
 }  // namespace gimbal::api

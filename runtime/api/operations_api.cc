@@ -63,7 +63,7 @@ Status run_checked(Arguments& arguments) {
 }
 
 gimbal_status_t run(Arguments arguments) {
-  return api::enter([&] { return run_checked(arguments); });
+  return gimbal::enter([&] { return run_checked(arguments); });
 }
 
 Status start_checked(Arguments& arguments, gimbal_request_t* request) {
@@ -85,7 +85,7 @@ Status start_checked(Arguments& arguments, gimbal_request_t* request) {
 }
 
 gimbal_status_t start(Arguments arguments, gimbal_request_t* request) {
-  return api::enter([&] { return start_checked(arguments, request); });
+  return gimbal::enter([&] { return start_checked(arguments, request); });
 }
 
 // A plain collective; op and root only where it has them.
@@ -172,7 +172,7 @@ gimbal_status_t gimbal_all_reduce_start(const void* send, void* recv, size_t cou
 gimbal_status_t gimbal_all_reduce_options(const void* send, void* recv, size_t count, gimbal_dtype_t dtype, gimbal_op_t op,
                                           const gimbal_reduce_options_t* options, gimbal_comm_t comm, gimbal_stream_t stream) {
   Arguments arguments = reduction(Collective::kAllReduce, send, recv, count, dtype, op, comm, stream);
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     RETURN_IF_ERROR(apply_options(options, arguments));
     return run_checked(arguments);
   });
@@ -182,7 +182,7 @@ gimbal_status_t gimbal_all_reduce_options_start(const void* send, void* recv, si
                                                 gimbal_op_t op, const gimbal_reduce_options_t* options, gimbal_comm_t comm,
                                                 gimbal_stream_t stream, gimbal_request_t* request) {
   Arguments arguments = reduction(Collective::kAllReduce, send, recv, count, dtype, op, comm, stream);
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     RETURN_IF_ERROR(apply_options(options, arguments));
     return start_checked(arguments, request);
   });

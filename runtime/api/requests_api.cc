@@ -25,7 +25,7 @@ Status release(gimbal_request_t* request, const api::RequestHandle& handle) {
 }  // namespace
 
 gimbal_status_t gimbal_wait(gimbal_request_t* request) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
     if (*request == nullptr) return {};
     const std::shared_ptr<api::RequestHandle> handle = api::requests().share(api::number_of(*request));
@@ -37,7 +37,7 @@ gimbal_status_t gimbal_wait(gimbal_request_t* request) {
 }
 
 gimbal_status_t gimbal_test(gimbal_request_t* request, int* done) {
-  return api::enter([&]() -> Status {
+  return gimbal::enter([&]() -> Status {
     if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
     if (done == nullptr) return {Code::kInvalidArgument, "done is NULL"};
     *done = 1;
@@ -54,7 +54,7 @@ gimbal_status_t gimbal_test(gimbal_request_t* request, int* done) {
 }
 
 gimbal_status_t gimbal_group_start(void) {
-  return api::enter([]() -> Status {
+  return gimbal::enter([]() -> Status {
     if (api::thread_group == nullptr) api::thread_group = new api::ThreadGroup();
     ++api::thread_group->depth;
     return {};
@@ -62,7 +62,7 @@ gimbal_status_t gimbal_group_start(void) {
 }
 
 gimbal_status_t gimbal_group_end(void) {
-  return api::enter([]() -> Status {
+  return gimbal::enter([]() -> Status {
     if (api::thread_group == nullptr)
       return {Code::kInvalidUsage, "gimbal_group_end without gimbal_group_start on this thread"};
     if (--api::thread_group->depth > 0) return {};

@@ -8,10 +8,10 @@ namespace api = gimbal::api;
 
 const char* gimbal_status_name(gimbal_status_t status) { return gimbal::code_name(status); }
 
-const char* gimbal_last_error(void) { return api::last_error(); }
+const char* gimbal_last_error(void) { return gimbal::last_error(); }
 
 gimbal_status_t gimbal_version(int* major, int* minor, int* patch) {
-  return api::enter([&]() -> gimbal::Status {
+  return gimbal::enter([&]() -> gimbal::Status {
     if (major != nullptr) *major = GIMBAL_VERSION_MAJOR;
     if (minor != nullptr) *minor = GIMBAL_VERSION_MINOR;
     if (patch != nullptr) *patch = GIMBAL_VERSION_PATCH;

@@ -1,0 +1,92 @@
+// The gradient synchronizer: counts gradients down, starts buckets in one agreed order, and ends steps.
+//
+// States of a step: open (gradients become ready, buckets are started), ended (step_end: everything is started), and between
+// steps. Buckets are started in the layout's order only, whichever is complete first, so that all ranks start the same.
+//
+// Used by one thread at a time, as its communicator is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "gradsync/layout.h"
+#include "gradsync/parameters.h"
+
+namespace gimbal::gradsync {
+
+class Synchronizer {
+ public:
+  // Collective.
+  static Result<std::unique_ptr<Synchronizer>> create(gimbal_comm_t comm, std::vector<Parameter> parameters,
+                                                      const Options& options);
+  ~Synchronizer();
+  Synchronizer(const Synchronizer&) = delete;
+  Synchronizer& operator=(const Synchronizer&) = delete;
+
+  [[nodiscard]] size_t parameter_count() const { return parameters_.size(); }
+  [[nodiscard]] void* gradient(size_t parameter) const { return memory_ + layout_.offsets[parameter]; }
+
+  Status set_weight(double weight);
+  Status accumulate(bool on);
+  Status ready(size_t parameter);
+  Status end_step(double weight);
+  Status wait(size_t parameter);
+  Status wait_all();
+  Status join();
+  Status broadcast(std::span<void* const> values, int32_t root);
+  Status check(std::span<const void* const> values);
+  [[nodiscard]] gimbal_gradsync_stats_t stats() const { return stats_; }
+
+ private:
+  enum class State : uint8_t { kBetweenSteps, kOpen, kEnded };
+
+  Synchronizer(gimbal_comm_t comm, std::vector<Parameter> parameters, const Options& options)
+      : comm_(comm), parameters_(std::move(parameters)), options_(options) {}
+  Status compare_manifests();
+  Status choose_bucket_bytes();
+  Status allocate();
+  [[nodiscard]] bool weighted() const { return options_.reduction == GIMBAL_GRADSYNC_WEIGHTED_MEAN; }
+  void open_step();
+  Status start_complete_buckets();
+  Status start(size_t bucket);
+  Status say_active();
+  Status fill_missing();
+  Status finish_step();
+  Status agree_on_order();
+  Status require_between_steps(const char* what) const;
+  [[nodiscard]] std::span<std::byte> bytes_of(size_t parameter) const {
+    return {memory_ + layout_.offsets[parameter], parameters_[parameter].bytes()};
+  }
+
+  gimbal_comm_t comm_;
+  int32_t rank_ = 0;
+  int32_t size_ = 1;
+  std::vector<Parameter> parameters_;
+  Options options_;
+  Layout layout_;
+  std::byte* memory_ = nullptr;
+
+  State state_ = State::kBetweenSteps;
+  bool accumulating_ = false;
+  bool joined_ = false;
+  std::optional<double> weight_;            // of the step, once it is known
+  std::vector<uint8_t> has_gradient_;       // by parameter: touched since the last reduction
+  std::vector<uint8_t> is_ready_;           // by parameter, in this step
+  std::vector<size_t> missing_;             // by bucket: parameters that are not ready
+  std::vector<size_t> completed_;           // buckets in the order in which they became complete
+  std::vector<gimbal_request_t> requests_;  // by bucket
+  size_t started_ = 0;                      // buckets
+  int32_t active_here_ = 1;
+  int32_t active_anywhere_ = 0;
+  gimbal_request_t active_request_ = nullptr;
+  bool order_is_agreed_ = false;
+  int64_t first_start_ns_ = 0;
+  int64_t exposed_ns_ = 0;
+  gimbal_gradsync_stats_t stats_ = GIMBAL_GRADSYNC_STATS_INIT;
+};
+
+}  // namespace gimbal::gradsync

@@ -1,0 +1,111 @@
+/* Gradient averaging for data-parallel training, overlapped with the backward pass: a client of gimbal.h.
+ *
+ * A step of training:
+ *   1. the backward pass writes each gradient into the memory of gimbal_gradsync_gradient and calls gimbal_gradsync_ready;
+ *      buckets of gradients are reduced while it goes on, in one order that all ranks share;
+ *   2. gimbal_gradsync_step_end, when the backward pass has ended;
+ *   3. gimbal_gradsync_wait before the optimizer reads them.
+ *
+ * The conventions of gimbal.h hold. A synchronizer and its communicator are used by one thread at a time, and from the first
+ * ready of a step to its wait no other operation may be called on the communicator. "Collective" functions are called by all
+ * ranks.
+ */
+#ifndef GIMBAL_GRADSYNC_H_
+#define GIMBAL_GRADSYNC_H_
+
+#include "gimbal/gimbal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gimbal_gradsync* gimbal_gradsync_t;
+
+typedef struct {
+  const char* name;     /* not empty; unique; copied */
+  size_t count;         /* elements; not 0 */
+  gimbal_dtype_t dtype; /* a floating type */
+} gimbal_gradsync_parameter_t;
+
+typedef enum {
+  GIMBAL_GRADSYNC_MEAN = 0,         /* sum over ranks / number of ranks */
+  GIMBAL_GRADSYNC_SUM = 1,          /* sum over ranks */
+  GIMBAL_GRADSYNC_WEIGHTED_MEAN = 2 /* sum of weight * gradient / sum of weights: unequal batches, token counts */
+} gimbal_gradsync_reduction_t;
+
+typedef enum {
+  GIMBAL_GRADSYNC_MISSING_ERROR = 0, /* step_end names the parameters that got no gradient; the step stays open */
+  GIMBAL_GRADSYNC_MISSING_ZERO = 1   /* they contribute zeros */
+} gimbal_gradsync_missing_t;
+
+/* Set by `gimbal_gradsync_options_t options = GIMBAL_GRADSYNC_OPTIONS_INIT;`, then the fields that matter. */
+typedef struct {
+  size_t struct_bytes; /* set by the initializer */
+  gimbal_gradsync_reduction_t reduction;
+  gimbal_gradsync_missing_t missing;
+  size_t bucket_bytes;       /* of a bucket, at most; 0: where this communicator's latency is 2 % of its time, 8 to 128 MiB */
+  size_t first_bucket_bytes; /* of the bucket that is started first; 0: 1 MiB */
+  int32_t reorder;           /* 1: after the first step buckets are started in the order in which rank 0 completed them */
+  int32_t uneven;            /* 1: ranks may make different numbers of steps; see gimbal_gradsync_join */
+} gimbal_gradsync_options_t;
+#define GIMBAL_GRADSYNC_OPTIONS_INIT \
+  { sizeof(gimbal_gradsync_options_t), GIMBAL_GRADSYNC_MEAN, GIMBAL_GRADSYNC_MISSING_ERROR, 0, 0, 1, 0 }
+
+/* Collective. Parameters in the order of the forward pass, equal on all ranks: what differs is GIMBAL_MISMATCH on every rank
+ * with the first difference. options NULL: the defaults. Allocates the gradients' memory. The communicator must outlive it. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_create(gimbal_comm_t comm, const gimbal_gradsync_parameter_t* parameters,
+                                                     size_t parameter_count, const gimbal_gradsync_options_t* options,
+                                                     gimbal_gradsync_t* sync);
+/* Collective: frees the gradients' memory. After an error of the communicator it frees what it can without the peers. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_destroy(gimbal_gradsync_t sync);
+
+/* *memory[count of the parameter]: where its gradient belongs, for as long as the synchronizer lives. Aligned to 64 bytes. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_gradient(gimbal_gradsync_t sync, size_t parameter, void** memory);
+
+/* For GIMBAL_GRADSYNC_WEIGHTED_MEAN, before the first ready of a step: this rank's weight, >= 0, so that buckets can be started
+ * at once. Without it they are started by step_end. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_weight(gimbal_gradsync_t sync, double weight);
+
+/* 1: until further notice ready only records that the parameter has a gradient (micro-batches that are added up in its memory);
+ * 0: the next ready and step_end reduce. What an earlier micro-batch touched and the last one did not is reduced too. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_accumulate(gimbal_gradsync_t sync, int32_t on);
+
+/* The parameter's gradient is complete; its memory is the synchronizer's until wait. Once a step and parameter. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_ready(gimbal_gradsync_t sync, size_t parameter, gimbal_stream_t stream);
+
+/* The backward pass has ended; starts what is left. weight: of this rank; 1 but for GIMBAL_GRADSYNC_WEIGHTED_MEAN, and there
+ * what gimbal_gradsync_weight said, if it did. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_step_end(gimbal_gradsync_t sync, double weight);
+
+#define GIMBAL_GRADSYNC_ALL ((size_t)-1)
+/* Blocks until the parameter's gradient is reduced; of all, also ends the step. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_wait(gimbal_gradsync_t sync, size_t parameter);
+
+/* For ranks that have made all their steps while others go on (options.uneven): takes part in the others' steps with weight 0
+ * and returns when all have joined. The mean is over the ranks that made the step. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_join(gimbal_gradsync_t sync);
+
+/* Collective, between steps. values[parameter count], each of the parameter's count and type: root's content goes to all. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_broadcast(gimbal_gradsync_t sync, void* const* values, int32_t root);
+/* Collective, between steps. GIMBAL_MISMATCH on every rank when values differ in a bit, naming the first such parameter and the
+ * ranks that differ from rank 0; the communicator stays usable. values NULL: the gradients. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_check(gimbal_gradsync_t sync, const void* const* values);
+
+typedef struct {
+  size_t struct_bytes;     /* set by the initializer */
+  uint64_t steps;          /* that have ended */
+  uint64_t buckets;        /* of a step */
+  uint64_t bytes;          /* of a step's gradients */
+  uint64_t exposed_ns;     /* last step: time in wait */
+  uint64_t span_ns;        /* last step: from the first bucket's start to the end of wait */
+  uint64_t all_exposed_ns; /* sum over steps */
+} gimbal_gradsync_stats_t;
+#define GIMBAL_GRADSYNC_STATS_INIT \
+  { sizeof(gimbal_gradsync_stats_t), 0, 0, 0, 0, 0, 0 }
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_stats(gimbal_gradsync_t sync, gimbal_gradsync_stats_t* stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GIMBAL_GRADSYNC_H_ */
