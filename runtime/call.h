@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "base/types.h"
@@ -38,6 +39,11 @@ struct Call {
 
   [[nodiscard]] size_t element_bytes() const { return dtype_size(dtype); }
   [[nodiscard]] size_t bytes() const { return count * element_bytes(); }
+  // What statistics count: `bytes`, and for all_to_all_v, whose count is an array, all that this rank sends.
+  [[nodiscard]] size_t payload_bytes(Rank ranks) const {
+    if (send_counts == nullptr) return bytes();
+    return std::accumulate(send_counts, send_counts + ranks, size_t{0}) * element_bytes();
+  }
 };
 
 // A call that owns its arrays: the caller may free its own after _start, and inside a group.

@@ -94,7 +94,7 @@ Status Communicator::run_now(const Call& call, const Signature& signature) {
   }
   recorder_.end(record, status.code(), waited_ || !status.ok());
   if (status.ok()) [[likely]] {
-    count_operation(call.bytes());
+    count_operation(call.payload_bytes(size()));
   } else {
     count_error();
   }
@@ -222,7 +222,7 @@ Status Communicator::run_single(const Call& call) {
   }
   // Over before anyone could look: only that it was is worth recording.
   recorder_.end(recorder_.begin(make_signature(call, next_sequence())), Code::kOk, false);
-  count_operation(bytes);
+  count_operation(call.payload_bytes(1));
   if (bytes == 0) return {};
   if (call.weighted) {
     const ReduceSource source = {call.send, Form::kElement, call.weight};

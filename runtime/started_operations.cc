@@ -188,7 +188,7 @@ bool StartedOperations::advance(Request& request, bool& moved) {
   }
   if (*progress == Progress::kDone) {
     moved = true;
-    communicator_.count_background_operation(request.call_.get().bytes());
+    communicator_.count_background_operation(request.call_.get().payload_bytes(communicator_.size()));
     complete(request, Status());
     return true;
   }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
@@ -183,6 +184,23 @@ TEST_P(Insight, DumpIsTheRecentOperationsAsJson) {
     EXPECT_EQ(gimbal_comm_dump(communicator.get(), "/no/such/folder/dump"), GIMBAL_SYSTEM);
     EXPECT_EQ(gimbal_comm_dump(communicator.get(), nullptr), GIMBAL_INVALID_ARGUMENT);
     EXPECT_EQ(gimbal_comm_status(communicator.get()), GIMBAL_OK);
+  });
+}
+
+TEST_P(Insight, StatisticsCountWhatAllToAllVSends) {
+  run_ranks(GetParam(), 2, [](const RankContext& context) {
+    Communicator communicator(context);
+    const std::array<size_t, 2> counts = {3, 3};
+    const std::array<size_t, 2> displacements = {0, 3};
+    std::array<float, 6> send = {};
+    std::array<float, 6> recv = {};
+    expect_ok(gimbal_all_to_all_v(send.data(), counts.data(), displacements.data(), recv.data(), counts.data(),
+                                  displacements.data(), GIMBAL_FLOAT32, communicator.get(), nullptr));
+    gimbal_request_t request = nullptr;
+    expect_ok(gimbal_all_to_all_v_start(send.data(), counts.data(), displacements.data(), recv.data(), counts.data(),
+                                        displacements.data(), GIMBAL_FLOAT32, communicator.get(), nullptr, &request));
+    expect_ok(gimbal_wait(&request));
+    EXPECT_EQ(stats_of(communicator).bytes, 2 * 24U);
   });
 }
 
