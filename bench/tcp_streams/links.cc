@@ -18,7 +18,7 @@ namespace {
 using gimbal::FileDescriptor;
 
 // What one system call moves at most. 64 KiB to 1 MiB give the same rate.
-constexpr size_t kPieceBytes = size_t{64} << 10;
+constexpr size_t kPieceBytes = size_t{128} << 10;
 
 class PlainLink final : public Link {
  public:

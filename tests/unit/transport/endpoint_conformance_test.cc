@@ -43,7 +43,7 @@ std::vector<EndpointKind> tcp_kinds() {
         };
       };
       kinds.push_back({name + std::to_string(streams), make(make_tcp_pair)});
-      kinds.push_back({name + std::to_string(streams) + "Local", make(make_local_pair)});
+      if (streams == 1) kinds.push_back({name + "Local", make(make_local_pair)});
     }
   }
   return kinds;
