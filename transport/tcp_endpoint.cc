@@ -19,6 +19,8 @@ constexpr size_t kChunkBytes = size_t{128} << 10;
 constexpr size_t kMaxChunks = 64;
 // Messages up to here do not take turns among the streams: the first stream's path through the caches is warm.
 constexpr size_t kSmallBytes = size_t{16} << 10;
+// Calls of progress(), each a look at the sockets: several round trips.
+constexpr uint32_t kIdleCalls = 200;
 // When the peer's process ends, all its streams close within a round trip. When only some have closed for so long, they broke.
 constexpr int64_t kOthersCloseNs = 200'000'000;
 
@@ -241,20 +243,19 @@ void TcpEndpoint::release(Channel channel) {
   ++lane.released;
 }
 
-// Half a window of them goes at once, so that the peer need never stop; fewer wait for a message that goes back anyway, but not
-// for longer than from one call of progress() to the next.
+// One credit waits for a message that goes back anyway, because alone it costs both sides as much as a message. It may wait,
+// since plans leave one message of each window unused (runtime/plan.h); but ranks that wait for slots do not release either, so
+// two must not, and one not for ever.
 void TcpEndpoint::offer_credits() {
   for (size_t channel = 0; channel < receiving_.size(); ++channel) {
     ReceiveLane& lane = receiving_[channel];
     const uint32_t unreported = lane.released - lane.reported;
     if (unreported == 0 || credit_due_[channel]) {
-      lane.noticed = false;
-    } else if (lane.noticed || unreported * 2 >= options_.window) {
-      lane.noticed = false;
+      lane.idle_calls = 0;
+    } else if (unreported * 2 >= std::min<size_t>(options_.window, 4) || ++lane.idle_calls > kIdleCalls) {
+      lane.idle_calls = 0;
       credit_due_[channel] = true;
       ++credits_due_;
-    } else {
-      lane.noticed = true;
     }
   }
   if (credits_due_ > 0) feed();

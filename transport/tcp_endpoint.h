@@ -76,7 +76,7 @@ class TcpEndpoint final : public Endpoint, private StreamOwner {
   struct ReceiveLane {
     uint32_t released = 0;
     uint32_t reported = 0;        // to the peer, of released
-    bool noticed = false;         // by progress(): unreported credits go alone at its next call
+    uint32_t idle_calls = 0;      // of progress() since a credit became unreported
     std::vector<Arrival> window;  // by sequence modulo its size
   };
   static constexpr uint32_t kNoSlot = SlotPool::kNone;
