@@ -29,7 +29,8 @@ constexpr EnvironmentVariable kTable[] = {
      "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id, `%h` the host, "
      "`%n` the "
      "communicator's name. `gimbal-trace` reads them."},
-    {"GIMBAL_JOB_KEY", "text", "none", "The job's secret: ranks with different keys do not join each other."},
+    {"GIMBAL_JOB_KEY", "text", "none",
+     "The job's secret: ranks with different keys do not join each other. `gimbal-run` makes one."},
     {"GIMBAL_LIBRARY", "path", "the wheel's, else the loader's search", "Which libgimbal.so the Python package loads."},
     {"GIMBAL_LINK_TIMEOUT", "duration", "15s",
      "A peer's host that answers nothing for this long, not even the kernel's probes, is taken for gone."},
@@ -42,8 +43,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_PRECISION", "accumulator or element", "accumulator",
      "`element` lets partial sums of schedules travel in the element type: fewer bytes, more rounding (docs/numerics.md)."},
     {"GIMBAL_RANK", "0 to size-1", "from the launcher", "This process's rank; before RANK and every launcher's variable."},
-    {"GIMBAL_RENDEZVOUS", "tcp://host:port, unix://name, file:///path, memory://name", "from the launcher",
-     "Where the ranks of a job meet."},
+    {"GIMBAL_RENDEZVOUS", "tcp://host:port, unix://name, file:///path, memory://name, pmi:, pmix:", "from the launcher",
+     "Where the ranks of a job meet (docs/run.md)."},
     {"GIMBAL_SHRINK_WAIT", "duration", "10s",
      "How long gimbal_comm_shrink waits for a rank that lives but does not answer, before it goes on without it."},
     {"GIMBAL_SIZE", "1 to 100000", "from the launcher", "Number of ranks; before WORLD_SIZE and every launcher's variable."},

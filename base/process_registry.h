@@ -31,6 +31,15 @@ class ProcessRegistry {
     return created;
   }
 
+  // The object under key for the rest of the process's life: for what the process as a whole counts.
+  template <typename T>
+  T& permanent(const std::string& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::shared_ptr<void>& entry = permanent_[key];
+    if (entry == nullptr) entry = std::make_shared<T>();
+    return *std::static_pointer_cast<T>(entry);
+  }
+
   // Drops keys whose objects are gone. Called when a communicator is destroyed, so that the map does not grow.
   void forget_expired();
   [[nodiscard]] size_t size();
@@ -39,6 +48,7 @@ class ProcessRegistry {
   ProcessRegistry() = default;
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<void>> entries_;
+  std::map<std::string, std::shared_ptr<void>> permanent_;
 };
 
 }  // namespace gimbal

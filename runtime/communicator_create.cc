@@ -13,10 +13,10 @@
 #include "runtime/communicator.h"
 #include "runtime/links.h"
 #include "runtime/node_setup.h"
+#include "runtime/rendezvous.h"
 #include "runtime/scheduled_operations.h"
 #include "runtime/started_operations.h"
 #include "runtime/version.h"
-#include "transport/store.h"
 #include "transport/stores.h"
 
 namespace gimbal {
@@ -86,7 +86,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t
   for (const std::string& sentence : unknown_environment_variables()) log.warning(sentence);
   if (!settings.launcher_conflict.empty()) log.warning(settings.launcher_conflict);
   auto communicator = std::shared_ptr<Communicator>(new Communicator(std::move(settings), std::move(log)));
-  const Settings& resolved = communicator->settings_;
+  Settings& resolved = communicator->settings_;
   RETURN_IF_ERROR(communicator->choice_.configure(resolved, resolved.size));
   if (resolved.size == 1) return communicator;
 
@@ -95,7 +95,10 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t
   if (config != nullptr && config->store != nullptr) {
     ASSIGN_OR_RETURN(store, make_callback_store(*config->store));
   } else {
-    ASSIGN_OR_RETURN(store, open_store(resolved.rendezvous, resolved.rank, resolved.job_key, deadline));
+    ASSIGN_OR_RETURN(store, open_rendezvous(resolved, deadline));
+    if (resolved.rank == 0 && resolved.job_key.empty() && resolved.rendezvous.starts_with("tcp:")) {
+      communicator->log_.warning("without GIMBAL_JOB_KEY, whoever reaches the job's ports can take part in it");
+    }
   }
   BootstrapOptions options;
   options.rank = resolved.rank;

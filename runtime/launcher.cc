@@ -1,11 +1,10 @@
 #include "runtime/launcher.h"
 
-#include <unistd.h>
-
 #include <array>
 
 #include "base/environment.h"
 #include "base/parse.h"
+#include "runtime/pmix.h"
 #include "transport/wire.h"
 
 namespace gimbal {
@@ -22,6 +21,8 @@ constexpr std::array<VariablePair, 6> kPrecedence = {{{"GIMBAL_RANK", "GIMBAL_SI
                                                       {"PMI_RANK", "PMI_SIZE"},
                                                       {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
                                                       {"SLURM_PROCID", "SLURM_NTASKS"}}};
+
+constexpr size_t kFirstAfterPmi = 4;
 
 Result<LaunchedAs> parse_pair(const VariablePair& names, const std::string& rank_text, const std::string& size_text) {
   Result<int64_t> size = parse_integer(size_text, 1, kMaxRanks);
@@ -49,6 +50,21 @@ std::string find_conflict(size_t counting, const std::string& rank, const std::s
   return "";
 }
 
+// PMIx has no variable for the size.
+Result<LaunchedAs> ask_pmix(const std::string& rank) {
+  Result<std::shared_ptr<PmixSession>> session = PmixSession::of_this_process();
+  if (!session.ok()) {
+    return Status(session.status().code(), "PMIX_RANK is set, but not how many ranks there are, and " +
+                                               session.status().message() + ": set GIMBAL_RANK and GIMBAL_SIZE");
+  }
+  ASSIGN_OR_RETURN(const Rank size, (*session)->job_size());
+  return parse_pair({"PMIX_RANK", "the size that PMIx tells"}, rank, std::to_string(size));
+}
+
+bool has_slurm_pair() {
+  return read_environment("SLURM_PROCID") && (read_environment("SLURM_STEP_NUM_TASKS") || read_environment("SLURM_NTASKS"));
+}
+
 }  // namespace
 
 Result<LaunchedAs> read_launcher() {
@@ -56,6 +72,12 @@ Result<LaunchedAs> read_launcher() {
     const VariablePair& names = kPrecedence[i];
     const std::optional<std::string> rank = read_environment(names.rank);
     const std::optional<std::string> size = read_environment(names.size);
+    if (i == kFirstAfterPmi) {
+      if (const auto pmix_rank = read_environment("PMIX_RANK")) {
+        Result<LaunchedAs> launched = ask_pmix(*pmix_rank);
+        if (launched.ok() || !has_slurm_pair()) return launched;  // Slurm's own variables tell as much
+      }
+    }
     // Slurm's two pairs share a rank, and a shell inside an allocation has a size without a rank.
     if (names.rank == "SLURM_PROCID" && !(rank && size)) continue;
     if (rank && size) {
@@ -70,30 +92,6 @@ Result<LaunchedAs> read_launcher() {
     }
   }
   return LaunchedAs{};
-}
-
-Result<std::string> read_rendezvous(const LaunchedAs& launched) {
-  if (const auto text = read_environment("GIMBAL_RENDEZVOUS")) return *text;
-  const std::optional<std::string> address = read_environment("MASTER_ADDR");
-  const std::optional<std::string> port = read_environment("MASTER_PORT");
-  if (address && port) {
-    Result<int64_t> number = parse_integer(*port, 1, 65535);
-    if (!number.ok()) return Status(Code::kInvalidArgument, "MASTER_PORT: " + number.status().message());
-    const bool bare_ipv6 = address->find(':') != std::string::npos && address->front() != '[';
-    return "tcp://" + (bare_ipv6 ? "[" + *address + "]" : *address) + ":" + *port;
-  }
-  if (launched.rank_variable.starts_with("SLURM")) {
-    return "unix://slurm-" + read_environment("SLURM_JOB_ID").value_or("0") + "." +
-           read_environment("SLURM_STEP_ID").value_or("0");
-  }
-  if (launched.rank_variable.starts_with("OMPI") || launched.rank_variable.starts_with("PMI")) {
-    // All ranks of a host are children of one daemon of the launcher.
-    const std::string job = read_environment("PMIX_NAMESPACE").value_or("parent");
-    return "unix://" + job + "-" + std::to_string(getppid());
-  }
-  return Status(
-      Code::kInvalidArgument,
-      "nobody said where the ranks meet: set GIMBAL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, or start with gimbal-run");
 }
 
 }  // namespace gimbal

@@ -1,7 +1,8 @@
-// Rank, size and meeting place from the environment that a launcher set up.
+// Rank and size from the environment that a launcher set up.
 //
-// Precedence: GIMBAL_RANK and GIMBAL_SIZE; RANK and WORLD_SIZE (torchrun, gimbal-run); OMPI_COMM_WORLD_*; PMI_*; SLURM_PROCID
-// with SLURM_STEP_NUM_TASKS; SLURM_PROCID with SLURM_NTASKS. Without any of them a program is one rank of one.
+// Precedence: GIMBAL_RANK and GIMBAL_SIZE; RANK and WORLD_SIZE (torchrun, gimbal-run); OMPI_COMM_WORLD_*; PMI_*; PMIX_RANK,
+// with the size that PMIx tells; SLURM_PROCID with SLURM_STEP_NUM_TASKS; SLURM_PROCID with SLURM_NTASKS. Without any of them a
+// program is one rank of one.
 #pragma once
 
 #include <optional>
@@ -20,9 +21,5 @@ struct LaunchedAs {
 };
 
 Result<LaunchedAs> read_launcher();
-
-// GIMBAL_RENDEZVOUS; tcp://MASTER_ADDR:MASTER_PORT; else, under a launcher that gives no address, unix://<name of the job>,
-// where ranks of one host meet. `launched` says which launcher's variables count.
-Result<std::string> read_rendezvous(const LaunchedAs& launched);
 
 }  // namespace gimbal

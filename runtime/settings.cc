@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/parse.h"
 #include "runtime/launcher.h"
+#include "runtime/rendezvous.h"
 #include "transport/wire.h"
 
 namespace gimbal {
@@ -66,7 +67,9 @@ Status resolve_identity(const gimbal_config_t& config, Settings& settings) {
     settings.rendezvous = config.rendezvous;
     return {};
   }
-  ASSIGN_OR_RETURN(settings.rendezvous, read_rendezvous(launched));
+  ASSIGN_OR_RETURN(Rendezvous rendezvous, read_rendezvous(launched));
+  settings.rendezvous = std::move(rendezvous.address);
+  settings.launch = std::move(rendezvous.launch);
   return {};
 }
 

@@ -19,6 +19,7 @@ struct Settings {
   Rank rank = 0;
   Rank size = 1;
   std::string rendezvous;  // empty when the caller brings a store
+  std::string launch;      // the launcher's name for this start of the job; empty: none
   std::string job_key;
   std::string name = "world";
   int64_t timeout_ms = 600'000;

@@ -157,7 +157,10 @@ HelloClient::Step HelloClient::take_verdict() {
 HelloClient::Step HelloClient::unreachable(int error_number) {
   error_number_ = error_number;
   worth_another_try_ = true;
-  return fail(Code::kSystem, std::string("could not be reached (") + std::strerror(error_number) + ")");
+  // The kernel's words for it do not say what is short.
+  const bool no_port = error_number == EADDRNOTAVAIL;
+  return fail(Code::kSystem, std::string("could not be reached (") + std::strerror(error_number) +
+                                 (no_port ? ": is a port of net.ipv4.ip_local_port_range free?)" : ")"));
 }
 
 HelloClient::Step HelloClient::closed() {

@@ -43,10 +43,9 @@ std::string hex_digest(std::string_view text) {
   return to_hex(digest);
 }
 
-JobKey::JobKey(std::string_view secret, std::string_view launch) {
+JobKey::JobKey(std::string_view secret) {
   initialize();
-  const Bytes text = ByteWriter().text(secret).text(launch).take();
-  crypto_generichash(reinterpret_cast<unsigned char*>(key_.data()), key_.size(), raw(text), text.size(), nullptr, 0);
+  crypto_generichash(reinterpret_cast<unsigned char*>(key_.data()), key_.size(), raw(secret), secret.size(), nullptr, 0);
 }
 
 Nonce JobKey::id() const {

@@ -21,9 +21,8 @@ std::string hex_digest(std::string_view text);
 
 class JobKey {
  public:
-  // Any text; the empty one is the key of jobs without a secret. `launch` tells jobs of one secret apart, or those without one:
-  // a launcher's name for this start of the job.
-  explicit JobKey(std::string_view secret, std::string_view launch = "");
+  // Any text; the empty one is the key of jobs without a secret.
+  explicit JobKey(std::string_view secret);
 
   // What a connection says openly: equal for equal keys, and useless for finding the key.
   [[nodiscard]] Nonce id() const;

@@ -121,20 +121,31 @@ class Joining {
     int64_t next = round_ * self_.size + 1;
     Status fault = collect(arrivals, next, deadline_);
     if (fault.code() == Code::kTimeout) fault = arrivals.missing(timeout_ms_);
-    JoinVerdict verdict;
+    // Rank 0's own store does not go away: this one belongs to a rank 0 that came first, and whose round was complete.
+    if (fault.code() == Code::kRemote) {
+      return Status(Code::kMismatch,
+                    "rank 0 joined twice: the other ranks had met the first one when " + process_text(self_) + " came");
+    }
     if (fault.ok()) {
+      JoinVerdict verdict;
       verdict.roster = arrivals.roster();
       RETURN_IF_ERROR(store_.set(key("verdict"), encode(verdict)));
       return *std::move(verdict.roster);
     }
+    static_cast<void>(tell(fault));  // a store that has gone by now, with another rank 0, has told its ranks
+    return fault;
+  }
+
+  Status tell(const Status& fault) {
+    JoinVerdict verdict;
     verdict.fault = fault;
     ASSIGN_OR_RETURN(const int64_t arrived, store_.add("arrivals", 0));
     verdict.readers = arrived - round_ * self_.size - 1;
     RETURN_IF_ERROR(store_.set(key("verdict"), encode(verdict)));
     ASSIGN_OR_RETURN(const int64_t readers, store_.add(key("fault-readers"), 0));
+    if (readers >= verdict.readers) return {};
     // Not longer: some of them may have ended. Whether all have read it changes nothing here.
-    if (readers < verdict.readers) static_cast<void>(store_.wait(key("fault-read"), Deadline::after_ms(kFaultReadersMs)));
-    return fault;
+    return store_.wait(key("fault-read"), Deadline::after_ms(kFaultReadersMs));
   }
 
   // The first fault; TIMEOUT when an arrival does not come.

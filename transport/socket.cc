@@ -85,6 +85,9 @@ Result<FileDescriptor> listen_on(const SocketAddress& address) {
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   }
   if (bind(fd.get(), raw(address), address.length) != 0 || listen(fd.get(), SOMAXCONN) != 0) {
+    if (errno == EADDRINUSE && address.storage.ss_family != AF_UNIX && port_of(address) == 0) {
+      return Status(Code::kSystem, "no port is free to listen on (net.ipv4.ip_local_port_range)");
+    }
     if (errno == EADDRINUSE) return Status(Code::kSystem, address.text + " is in use by another program or job");
     if (errno == EADDRNOTAVAIL) {
       return Status(Code::kSystem, address.text + " is not an address of this host, on which rank 0 must serve it");
@@ -94,21 +97,23 @@ Result<FileDescriptor> listen_on(const SocketAddress& address) {
   return fd;
 }
 
-Result<PortListener> listen_on_any_port() {
+Result<FileDescriptor> listen_on_port(uint16_t port) {
   constexpr IpAddress kAnyV6 = {};
   IpAddress any_v4 = {};
   any_v4[10] = any_v4[11] = std::byte{0xff};
-  // A kernel without IPv6 has IPv4.
-  Result<FileDescriptor> listener = listen_on(make_tcp_address(kAnyV6, 0, 0));
-  if (!listener.ok()) listener = listen_on(make_tcp_address(any_v4, 0, 0));
-  if (!listener.ok()) return listener.status();
-  sockaddr_storage bound = {};
-  socklen_t length = sizeof(bound);
-  if (getsockname(listener->get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+  Result<FileDescriptor> listener = listen_on(make_tcp_address(kAnyV6, port, 0));
+  if (listener.ok()) return listener;
+  return listen_on(make_tcp_address(any_v4, port, 0));  // a kernel without IPv6 has IPv4
+}
+
+Result<PortListener> listen_on_any_port() {
+  ASSIGN_OR_RETURN(FileDescriptor listener, listen_on_port(0));
+  SocketAddress bound;
+  bound.length = sizeof(bound.storage);
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) {
     return system_error("asking for the port of a listening socket", errno);
   }
-  // The port stands at the same place in both families.
-  return PortListener{.fd = std::move(listener).value(), .port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port)};
+  return PortListener{.fd = std::move(listener), .port = port_of(bound)};
 }
 
 void set_link_timeout(int fd, int64_t timeout_ms) {

@@ -43,6 +43,9 @@ std::optional<SocketAddress> peer_address(int socket);
 
 // "host:port" or "[v6]:port". Literal addresses and localhost are read without asking a name server.
 Result<std::vector<SocketAddress>> resolve_tcp(const std::string& host_and_port);
+// Whether its host is neither a literal address nor localhost.
+bool is_host_name(const std::string& host_and_port);
+uint16_t port_of(const SocketAddress& tcp_address);
 
 // "10.0.0.1:29511 is in use" when it is.
 Result<FileDescriptor> listen_on(const SocketAddress& address);
@@ -53,6 +56,8 @@ struct PortListener {
   uint16_t port = 0;
 };
 Result<PortListener> listen_on_any_port();
+// The same at a given port.
+Result<FileDescriptor> listen_on_port(uint16_t port);
 // A peer whose host answers nothing for this long, neither to data nor to the kernel's probes, is taken for gone: reads then
 // fail with ETIMEDOUT. Probes are answered by the peer's kernel, so a process that is stopped or busy is not meant.
 void set_link_timeout(int fd, int64_t timeout_ms);

@@ -98,6 +98,10 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::vector<Sock
                                                           const std::string& rendezvous, const JobKey& key, Rank rank,
                                                           Deadline deadline) {
   ASSIGN_OR_RETURN(FileDescriptor socket, StoreSearch(addresses, key, rank).run(deadline));
+  return adopt(std::move(socket), rendezvous);
+}
+
+std::unique_ptr<StoreClient> StoreClient::adopt(FileDescriptor socket, const std::string& rendezvous) {
   return std::unique_ptr<StoreClient>(new StoreClient(std::move(socket), "the store at " + rendezvous));
 }
 

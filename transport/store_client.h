@@ -22,6 +22,9 @@ class StoreClient : public Store {
                                                       const std::string& rendezvous, const JobKey& key, Rank rank,
                                                       Deadline deadline);
 
+  // Over a connection whose handshake has ended.
+  static std::unique_ptr<StoreClient> adopt(FileDescriptor socket, const std::string& rendezvous);
+
   Status set(const std::string& key, std::span<const std::byte> value) override;
   Result<Bytes> get(const std::string& key, Deadline deadline) override;
   Status wait(const std::string& key, Deadline deadline) override;

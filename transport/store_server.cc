@@ -21,14 +21,12 @@ void wake_up(int eventfd) { eventfd_write(eventfd, 1); }
 
 }  // namespace
 
-Result<std::unique_ptr<StoreServer>> StoreServer::start(const SocketAddress& address, const JobKey& key) {
-  std::vector<FileDescriptor> sockets(1);
-  ASSIGN_OR_RETURN(sockets[0], listen_on(address));
-  ASSIGN_OR_RETURN(std::unique_ptr<KeyedListener> listener, KeyedListener::create(std::move(sockets)));
+Result<std::unique_ptr<StoreServer>> StoreServer::start(std::vector<FileDescriptor> listeners, const JobKey& key) {
+  ASSIGN_OR_RETURN(std::unique_ptr<KeyedListener> listener, KeyedListener::create(std::move(listeners)));
   FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return system_error("epoll_create1 for the store at " + address.text, errno);
+  if (!epoll.valid()) return system_error("epoll_create1 for the store", errno);
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) return system_error("eventfd for the store at " + address.text, errno);
+  if (!wake.valid()) return system_error("eventfd for the store", errno);
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(listener), std::move(epoll), std::move(wake), key));
 }
 

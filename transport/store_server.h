@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "base/file_descriptor.h"
 #include "base/status.h"
@@ -21,7 +22,7 @@ namespace gimbal {
 
 class StoreServer {
  public:
-  static Result<std::unique_ptr<StoreServer>> start(const SocketAddress& address, const JobKey& key);
+  static Result<std::unique_ptr<StoreServer>> start(std::vector<FileDescriptor> listeners, const JobKey& key);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

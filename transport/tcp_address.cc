@@ -109,6 +109,17 @@ std::optional<SocketAddress> peer_address(int socket) {
   return address;
 }
 
+// It stands at the same place in both families.
+uint16_t port_of(const SocketAddress& tcp_address) {
+  return ntohs(reinterpret_cast<const sockaddr_in&>(tcp_address.storage).sin_port);
+}
+
+bool is_host_name(const std::string& host_and_port) {
+  const std::string host = host_and_port.substr(0, host_and_port.rfind(':'));
+  std::vector<SocketAddress> literal;
+  return host != "localhost" && host.front() != '[' && look_up(host, "1", AI_NUMERICHOST, literal) != 0;
+}
+
 Result<std::vector<SocketAddress>> resolve_tcp(const std::string& host_and_port) {
   const auto malformed = [&] {
     return Status(Code::kInvalidArgument,

@@ -88,6 +88,26 @@ TEST(GimbalRun, GivesAllRanksOneRendezvousAndOneKeyThatDifferFromTheNextJobs) {
   EXPECT_NE(first[0], second[0]);
 }
 
+TEST(GimbalRun, StartsOneHostsPartOfAJobOverSeveral) {
+  const CommandResult result = run_command(run_script(
+      "2,3,1", "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT $GIMBAL_RENDEZVOUS",
+      {"--nnodes", "3", "--node-rank", "1", "--rendezvous", "node0:4021"}));
+
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(lines(result.out),
+              UnorderedElementsAre("[2] 2 6 0 3 1 node0 4022 tcp://node0:4021", "[3] 3 6 1 3 1 node0 4022 tcp://node0:4021",
+                                   "[4] 4 6 2 3 1 node0 4022 tcp://node0:4021"));
+}
+
+TEST(GimbalRun, LeavesAJobOverSeveralHostsTheKeyThatTheEnvironmentHas) {
+  CommandOptions options;
+  options.environment = {{"GIMBAL_JOB_KEY", "shared"}};
+  const CommandResult result = run_command(
+      run_script("1", "echo $GIMBAL_JOB_KEY", {"--nnodes", "2", "--node-rank", "0", "--rendezvous", "[fd77::1]:4021"}),
+      options);
+  EXPECT_EQ(result.out, "[0] shared\n") << result.err;
+}
+
 TEST(GimbalRun, HidesTheRankOfAJobAroundIt) {
   CommandOptions options;
   options.environment = {{"GIMBAL_RANK", "7"}, {"GIMBAL_SIZE", "9"}};
@@ -302,18 +322,29 @@ TEST_P(BadArgumentsTest, AreRefusedInOneLineThatSaysWhatIsAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(
     GimbalRun, BadArgumentsTest,
-    ::testing::Values(BadArguments{{"-n", "0", "true"}, 2, "-n: \"0\" is not a whole number from 1 to 100000"},
-                      BadArguments{{"-n", "-1", "true"}, 2, "-n: \"-1\" is not a whole number from 1 to 100000"},
-                      BadArguments{{"-n", "abc", "true"}, 2, "-n: \"abc\" is not a whole number from 1 to 100000"},
-                      BadArguments{{"-n", "100001", "true"}, 2, "-n: \"100001\" is not a whole number from 1 to 100000"},
-                      BadArguments{{"true"}, 2, "-n is missing: the number of ranks, 1 to 100000"},
-                      BadArguments{{"-n", "2"}, 2, "no program given"},
-                      BadArguments{{"-n", "2", "--nonsense", "true"}, 2, "unknown option \"--nonsense\""},
-                      BadArguments{{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: \"socket\" is not none, core or numa"},
-                      BadArguments{{"-n", "2", "--timeout", "soon", "true"}, 2, "--timeout: \"soon\" is not a duration"},
-                      BadArguments{
-                          {"-n", "2", "/nonexistent/program"}, 127, "cannot run \"/nonexistent/program\": No such file"},
-                      BadArguments{{"-n", "2", "/etc/passwd"}, 127, "cannot run \"/etc/passwd\": Permission denied"}));
+    ::testing::Values(
+        BadArguments{{"-n", "0", "true"}, 2, "-n: \"0\" is not a whole number from 1 to 100000"},
+        BadArguments{{"-n", "-1", "true"}, 2, "-n: \"-1\" is not a whole number from 1 to 100000"},
+        BadArguments{{"-n", "abc", "true"}, 2, "-n: \"abc\" is not a whole number from 1 to 100000"},
+        BadArguments{{"-n", "100001", "true"}, 2, "-n: \"100001\" is not a whole number from 1 to 100000"},
+        BadArguments{{"true"}, 2, "-n is missing: the number of ranks, 1 to 100000"},
+        BadArguments{{"-n", "2"}, 2, "no program given"},
+        BadArguments{{"-n", "2,2", "true"}, 2, "-n: \"2,2\" gives the ranks of 2 hosts, but there are 1 (--nnodes)"},
+        BadArguments{{"-n", "2", "--nnodes", "2", "true"}, 2, "--node-rank is missing"},
+        BadArguments{{"-n", "2", "--nnodes", "2", "--node-rank", "2", "true"},
+                     2,
+                     "--node-rank: \"2\" is not a whole number from 0 to 1"},
+        BadArguments{{"-n", "2", "--nnodes", "2", "--node-rank", "1", "true"}, 2, "--rendezvous is missing"},
+        BadArguments{{"-n", "2", "--nnodes", "2", "--node-rank", "1", "--rendezvous", "node0", "true"},
+                     2,
+                     "--rendezvous: \"node0\" is not host:port"},
+        BadArguments{
+            {"-n", "2", "--node-rank", "1", "true"}, 2, "--node-rank and --rendezvous belong to a job over several hosts"},
+        BadArguments{{"-n", "2", "--nonsense", "true"}, 2, "unknown option \"--nonsense\""},
+        BadArguments{{"-n", "2", "--bind", "socket", "true"}, 2, "--bind: \"socket\" is not none, core or numa"},
+        BadArguments{{"-n", "2", "--timeout", "soon", "true"}, 2, "--timeout: \"soon\" is not a duration"},
+        BadArguments{{"-n", "2", "/nonexistent/program"}, 127, "cannot run \"/nonexistent/program\": No such file"},
+        BadArguments{{"-n", "2", "/etc/passwd"}, 127, "cannot run \"/etc/passwd\": Permission denied"}));
 
 TEST(GimbalRun, PrintsTheDocumentOfTheEnvironmentThatTheSourceTreeHolds) {
   EXPECT_EQ(run_command({binary("gimbal-run"), "--environment"}).out, environment_document());

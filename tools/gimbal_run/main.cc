@@ -1,11 +1,13 @@
-// gimbal-run: starts a program as N ranks on this machine (docs/run.md).
+// gimbal-run: starts a program as the ranks of a job that this host has (docs/run.md).
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
 #include "base/environment.h"
 #include "base/parse.h"
 #include "tools/support/launcher.h"
+#include "tools/support/rank_process.h"
 
 namespace gimbal {
 namespace {
@@ -15,6 +17,9 @@ constexpr int64_t kMostRanks = 100'000;  // GIMBAL_SIZE's own limit
 
 struct Texts {
   std::string ranks;
+  std::string hosts;
+  std::string host;
+  std::string rendezvous;
   std::string binding;
   std::string timeout;
   std::string grace = "10s";
@@ -24,6 +29,51 @@ Status in_option(std::string_view option, const Status& status) {
   return {status.code(), std::string(option) + ": " + status.message()};
 }
 
+// "4", for every host; or "4,2", one number for each.
+Result<std::vector<Rank>> parse_ranks(const std::string& text, size_t hosts) {
+  std::vector<Rank> ranks;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const Result<int64_t> number = parse_integer(text.substr(begin, end - begin), 1, kMostRanks);
+    if (!number.ok()) return in_option("-n", number.status());
+    ranks.push_back(static_cast<Rank>(*number));
+    begin = end + 1;
+  }
+  if (ranks.size() == 1) ranks.resize(hosts, ranks.front());
+  if (ranks.size() == hosts) return ranks;
+  return Status(Code::kInvalidArgument, "-n: \"" + text + "\" gives the ranks of " + std::to_string(ranks.size()) +
+                                            " hosts, but there are " + std::to_string(hosts) + " (--nnodes)");
+}
+
+// Which part of the job this is: all of it without --nnodes.
+Status place_job(const Texts& texts, Job& job) {
+  if (texts.ranks.empty()) return {Code::kInvalidArgument, "-n is missing: the number of ranks, 1 to 100000"};
+  const bool several = !texts.hosts.empty() && texts.hosts != "1";
+  if (!several) {
+    if (!texts.rendezvous.empty() || (!texts.host.empty() && texts.host != "0")) {
+      return {Code::kInvalidArgument, "--node-rank and --rendezvous belong to a job over several hosts: --nnodes is missing"};
+    }
+    ASSIGN_OR_RETURN(const std::vector<Rank> ranks, parse_ranks(texts.ranks, 1));
+    job.ranks = ranks.front();
+    return {};
+  }
+  const Result<int64_t> hosts = parse_integer(texts.hosts, 1, kMostRanks);
+  if (!hosts.ok()) return in_option("--nnodes", hosts.status());
+  if (texts.host.empty()) return {Code::kInvalidArgument, "--node-rank is missing: which of the hosts this one is, from 0"};
+  const Result<int64_t> host = parse_integer(texts.host, 0, *hosts - 1);
+  if (!host.ok()) return in_option("--node-rank", host.status());
+  if (texts.rendezvous.empty()) {
+    return {Code::kInvalidArgument, "--rendezvous is missing: host:port of the first host, the same on all hosts"};
+  }
+  const Result<JobIdentity> identity = share_job(texts.rendezvous);
+  if (!identity.ok()) return in_option("--rendezvous", identity.status());
+  ASSIGN_OR_RETURN(job.ranks_per_host, parse_ranks(texts.ranks, static_cast<size_t>(*hosts)));
+  job.host = static_cast<size_t>(*host);
+  job.rendezvous = texts.rendezvous;
+  job.ranks = job.ranks_per_host[job.host];
+  return {};
+}
+
 Result<Job> make_job(const Texts& texts, std::vector<std::string> command, bool prefix_output) {
   Job job;
   job.launcher = "gimbal-run";
@@ -31,10 +81,7 @@ Result<Job> make_job(const Texts& texts, std::vector<std::string> command, bool 
   if (!command.empty() && command.front() != "--" && command.front().starts_with('-')) {
     return Status(Code::kInvalidArgument, "unknown option \"" + command.front() + "\"");
   }
-  if (texts.ranks.empty()) return Status(Code::kInvalidArgument, "-n is missing: the number of ranks, 1 to 100000");
-  const Result<int64_t> ranks = parse_integer(texts.ranks, 1, kMostRanks);
-  if (!ranks.ok()) return in_option("-n", ranks.status());
-  job.ranks = static_cast<Rank>(*ranks);
+  RETURN_IF_ERROR(place_job(texts, job));
   if (texts.binding.empty()) {
     ASSIGN_OR_RETURN(job.binding, binding_from_environment());
   } else {
@@ -65,14 +112,19 @@ int refuse(const std::string& sentence, int status) {
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Starts a program as N ranks of one job on this machine, with the variables that torchrun sets:\n"
+      "Starts a program as N ranks of one job on this machine, or this host's part of a job over several, with the variables "
+      "that torchrun sets:\n"
       "  gimbal-run -n N [options] [--] program arguments",
       "gimbal-run");
   app.prefix_command();
   Texts texts;
   bool no_prefix = false;
   bool environment = false;
-  app.add_option("-n,--ranks", texts.ranks, "How many ranks to start: 1 to 100000");
+  app.add_option("-n,--ranks", texts.ranks,
+                 "How many ranks to start, 1 to 100000; on each host, or 4,2 for 4 on the first and 2");
+  app.add_option("--nnodes", texts.hosts, "How many hosts the job has; this command is given on each of them (1)");
+  app.add_option("--node-rank", texts.host, "Which of them this host is, from 0");
+  app.add_option("--rendezvous", texts.rendezvous, "host:port of the first host where the ranks meet, the same on all hosts");
   app.add_option("--bind", texts.binding,
                  "Each rank's CPUs, of those allowed here: none, core or numa (GIMBAL_BIND, else none)");
   app.add_option("--timeout", texts.timeout, "Stop the job after this long, with exit status 124: 90, 90s, 5m, 1h (never)");

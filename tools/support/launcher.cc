@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "base/deadline.h"
@@ -91,8 +92,9 @@ class Launcher {
   StrayGuard guard_;
   SignalReader signals_;
   TerminalInput input_;
-  std::vector<RunningRank> ranks_;
-  std::optional<int> status_;  // of the job, once something has gone wrong
+  std::vector<RunningRank> ranks_;  // of this host
+  Rank first_ = 0;                  // of them, in the job
+  std::optional<int> status_;       // of the job, once something has gone wrong
   bool stopping_ = false;
   Deadline timeout_;
   Deadline kill_;
@@ -119,7 +121,7 @@ Status Launcher::start(Rank rank, RankStart& start) {
   RunningRank running;
   FileDescriptor write_ends[2];
   if (job_.prefix_output) {
-    const std::string prefix = "[" + std::to_string(rank) + "] ";
+    const std::string prefix = "[" + std::to_string(first_ + rank) + "] ";
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
       FileDescriptor read_end;
       RETURN_IF_ERROR(open_pipe(read_end, write_ends[stream - STDOUT_FILENO]));
@@ -137,7 +139,13 @@ Status Launcher::start(Rank rank, RankStart& start) {
 
 Status Launcher::start_all() {
   raise_descriptor_limit(job_.ranks);
-  ASSIGN_OR_RETURN(const JobIdentity identity, make_job_identity());
+  ASSIGN_OR_RETURN(const JobIdentity identity, job_.ranks_per_host.empty() ? make_job_identity() : share_job(job_.rendezvous));
+  RankPlace place = {.local_ranks = job_.ranks, .ranks = job_.ranks, .host = job_.host};
+  if (!job_.ranks_per_host.empty()) {
+    place.ranks = std::accumulate(job_.ranks_per_host.begin(), job_.ranks_per_host.end(), Rank{0});
+    first_ =
+        std::accumulate(job_.ranks_per_host.begin(), job_.ranks_per_host.begin() + static_cast<ptrdiff_t>(job_.host), Rank{0});
+  }
   const BindingPlan plan = plan_binding(job_.binding, job_.ranks, allowed_cpus(), "/sys");
   if (!plan.notice.empty()) say(plan.notice);
   FileDescriptor failure_read, failure_write;
@@ -147,13 +155,15 @@ Status Launcher::start_all() {
   for (Rank rank = 0; rank < job_.ranks; ++rank) {
     RankStart start = {};
     start.command = job_.command;
-    start.environment = rank_environment(identity, rank, job_.ranks);
+    place.rank = first_ + rank;
+    place.local_rank = rank;
+    start.environment = rank_environment(identity, place);
     if (!plan.cpus.empty()) start.cpus = plan.cpus[static_cast<size_t>(rank)];
     start.signal_mask = signals_.mask_before();
     start.input = rank == 0 ? input_.rank_end() : no_input.get();
     start.failure = failure_write.get();
     if (const Status status = this->start(rank, start); !status.ok()) {
-      return {status.code(), "rank " + std::to_string(rank) + ": " + status.message()};
+      return {status.code(), "rank " + std::to_string(first_ + rank) + ": " + status.message()};
     }
   }
   input_.close_rank_end();
@@ -251,7 +261,7 @@ void Launcher::report(Rank rank, int how, int detail) {
   // What ranks do after they were told to stop is no news.
   if (stopping_) return;
   const std::string who =
-      "rank " + std::to_string(rank) + " (pid " + std::to_string(ranks_[static_cast<size_t>(rank)].pid) + ")";
+      "rank " + std::to_string(first_ + rank) + " (pid " + std::to_string(ranks_[static_cast<size_t>(rank)].pid) + ")";
   const std::string fate = exited ? " exited with status " + std::to_string(detail)
                                   : " died by signal " + std::to_string(detail) + " (" + strsignal(detail) + ")";
   say(who + fate + (running() > 0 ? "; stopping the other ranks" : ""));

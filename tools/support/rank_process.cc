@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/parse.h"
+
 namespace gimbal {
 namespace {
 
@@ -73,21 +75,32 @@ Result<JobIdentity> make_job_identity() {
   ASSIGN_OR_RETURN(std::string name, random_name());
   ASSIGN_OR_RETURN(std::string key, random_name());
   ASSIGN_OR_RETURN(const uint16_t port, free_port());
-  return JobIdentity{"unix://gimbal-" + name, std::move(key), port};
+  return JobIdentity{"unix://gimbal-" + name, std::move(key), "127.0.0.1", port};
 }
 
-Environment rank_environment(const JobIdentity& job, Rank rank, Rank ranks) {
-  const std::string own = std::to_string(rank);
-  const std::string all = std::to_string(ranks);
-  return {{"RANK", own},
-          {"WORLD_SIZE", all},
-          {"LOCAL_RANK", own},
-          {"LOCAL_WORLD_SIZE", all},
-          {"GROUP_RANK", "0"},
-          {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", std::to_string(job.master_port)},
-          {"GIMBAL_RENDEZVOUS", job.rendezvous},
-          {"GIMBAL_JOB_KEY", job.key}};
+Result<JobIdentity> share_job(const std::string& rendezvous) {
+  const size_t colon = rendezvous.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return Status(Code::kInvalidArgument, "\"" + rendezvous + "\" is not host:port");
+  }
+  constexpr int64_t kLastPort = 65'534;  // MASTER_PORT comes after it
+  ASSIGN_OR_RETURN(const int64_t port, parse_integer(rendezvous.substr(colon + 1), 1, kLastPort));
+  std::string host = rendezvous.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return JobIdentity{"tcp://" + rendezvous, "", std::move(host), static_cast<uint16_t>(port + 1)};
+}
+
+Environment rank_environment(const JobIdentity& job, const RankPlace& place) {
+  Environment environment = {{"RANK", std::to_string(place.rank)},
+                             {"WORLD_SIZE", std::to_string(place.ranks)},
+                             {"LOCAL_RANK", std::to_string(place.local_rank)},
+                             {"LOCAL_WORLD_SIZE", std::to_string(place.local_ranks)},
+                             {"GROUP_RANK", std::to_string(place.host)},
+                             {"MASTER_ADDR", job.master_host},
+                             {"MASTER_PORT", std::to_string(job.master_port)},
+                             {"GIMBAL_RENDEZVOUS", job.rendezvous}};
+  if (!job.key.empty()) environment.emplace_back("GIMBAL_JOB_KEY", job.key);
+  return environment;
 }
 
 Result<pid_t> start_rank_process(const RankStart& start) {

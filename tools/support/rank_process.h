@@ -16,19 +16,31 @@ namespace gimbal {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// What all ranks of one job on one machine share: where they meet and the secret by which they know each other.
+// What all ranks of one job share: where they meet and the secret by which they know each other.
 struct JobIdentity {
-  std::string rendezvous;  // GIMBAL_RENDEZVOUS
-  std::string key;         // GIMBAL_JOB_KEY
-  uint16_t master_port;    // MASTER_PORT, on 127.0.0.1
+  std::string rendezvous;   // GIMBAL_RENDEZVOUS
+  std::string key;          // GIMBAL_JOB_KEY; empty: as this process has it
+  std::string master_host;  // MASTER_ADDR
+  uint16_t master_port;     // MASTER_PORT
 };
 
 // Random names, and a port that was free a moment ago. The port is not held, because the rank that is to listen on it must be
 // able to; Gimbal itself meets by the rendezvous and does not need it.
 Result<JobIdentity> make_job_identity();
+// Of a job over several hosts, each of which knows no more than this: rank 0 serves the rendezvous "host:port". The port for
+// other programs' MASTER_PORT is the next one.
+Result<JobIdentity> share_job(const std::string& rendezvous);
+
+struct RankPlace {
+  Rank rank = 0;
+  Rank local_rank = 0;
+  Rank local_ranks = 1;
+  Rank ranks = 1;
+  size_t host = 0;
+};
 
 // torchrun's variables and Gimbal's for one rank of a job.
-Environment rank_environment(const JobIdentity& job, Rank rank, Rank ranks);
+Environment rank_environment(const JobIdentity& job, const RankPlace& place);
 
 struct RankStart {
   std::vector<std::string> command;

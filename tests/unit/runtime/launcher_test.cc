@@ -24,14 +24,6 @@ constexpr Pair kPairs[] = {{"GIMBAL_RANK", "GIMBAL_SIZE"},
                            {"SLURM_PROCID", "SLURM_NTASKS"}};
 constexpr size_t kPairCount = std::size(kPairs);
 
-LaunchedAs launched_by(const std::string& rank_variable, Rank rank) {
-  LaunchedAs launched;
-  launched.rank = rank;
-  launched.size = 2;
-  launched.rank_variable = rank_variable;
-  return launched;
-}
-
 TEST(Launcher, WithoutOneAProgramIsOneRankOfOne) {
   const NoLauncher environment;
   const Result<LaunchedAs> launched = read_launcher();
@@ -153,58 +145,6 @@ TEST(Launcher, NonsenseIsAnErrorThatNamesVariableAndValue) {
     EXPECT_EQ(launched.status().code(), Code::kInvalidArgument);
     EXPECT_THAT(launched.status().message(), AllOf(HasSubstr(one.variable), HasSubstr(one.value)));
   }
-}
-
-TEST(Rendezvous, ComesFromGimbalsVariableFirst) {
-  NoLauncher environment;
-  environment.set("MASTER_ADDR", "10.0.0.1");
-  environment.set("MASTER_PORT", "4000");
-  environment.set("GIMBAL_RENDEZVOUS", "unix://here");
-  EXPECT_EQ(read_rendezvous({}).value(), "unix://here");
-}
-
-TEST(Rendezvous, ComesFromTorchrunsAddressAndPort) {
-  NoLauncher environment;
-  environment.set("MASTER_PORT", "4000");
-  environment.set("MASTER_ADDR", "10.0.0.1");
-  EXPECT_EQ(read_rendezvous({}).value(), "tcp://10.0.0.1:4000");
-  environment.set("MASTER_ADDR", "fe80::1");
-  EXPECT_EQ(read_rendezvous({}).value(), "tcp://[fe80::1]:4000");
-  environment.set("MASTER_ADDR", "[fe80::1]");
-  EXPECT_EQ(read_rendezvous({}).value(), "tcp://[fe80::1]:4000");
-}
-
-TEST(Rendezvous, OfMpiAndSlurmIsTheSameForAllTasksOfAStep) {
-  NoLauncher environment;
-  environment.set("SLURM_JOB_ID", "77");
-  environment.set("SLURM_STEP_ID", "3");
-  environment.set("PMIX_NAMESPACE", "job-9");
-  EXPECT_EQ(read_rendezvous(launched_by("SLURM_PROCID", 0)).value(), read_rendezvous(launched_by("SLURM_PROCID", 1)).value());
-  EXPECT_THAT(read_rendezvous(launched_by("SLURM_PROCID", 0)).value(), AllOf(HasSubstr("77"), HasSubstr("3")));
-  EXPECT_EQ(read_rendezvous(launched_by("OMPI_COMM_WORLD_RANK", 0)).value(),
-            read_rendezvous(launched_by("OMPI_COMM_WORLD_RANK", 1)).value());
-  EXPECT_THAT(read_rendezvous(launched_by("PMI_RANK", 0)).value(), HasSubstr("job-9"));
-}
-
-TEST(Rendezvous, PortThatIsNoneIsAnErrorThatNamesIt) {
-  for (const char* port : {"0", "65536", "http", "-1"}) {
-    NoLauncher environment;
-    environment.set("MASTER_ADDR", "10.0.0.1");
-    environment.set("MASTER_PORT", port);
-    const Result<std::string> rendezvous = read_rendezvous(launched_by("RANK", 0));
-    ASSERT_FALSE(rendezvous.ok()) << port;
-    EXPECT_EQ(rendezvous.status().code(), Code::kInvalidArgument);
-    EXPECT_THAT(rendezvous.status().message(), AllOf(HasSubstr("MASTER_PORT"), HasSubstr(port)));
-  }
-}
-
-TEST(Rendezvous, NobodyNamedIsAnErrorThatSaysWhatToSet) {
-  NoLauncher environment;
-  environment.set("MASTER_ADDR", "10.0.0.1");  // without a port
-  const Result<std::string> rendezvous = read_rendezvous(launched_by("RANK", 0));
-  ASSERT_FALSE(rendezvous.ok());
-  EXPECT_EQ(rendezvous.status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(rendezvous.status().message(), AllOf(HasSubstr("GIMBAL_RENDEZVOUS"), HasSubstr("MASTER_PORT")));
 }
 
 }  // namespace

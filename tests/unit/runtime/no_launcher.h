@@ -15,9 +15,37 @@ class NoLauncher {
  public:
   NoLauncher() {
     for (const EnvironmentVariable& variable : environment_table()) set(std::string(variable.name), std::nullopt);
-    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                             "PMI_RANK", "PMI_SIZE", "PMIX_NAMESPACE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
-                             "SLURM_JOB_ID", "SLURM_STEP_ID"}) {
+    for (const char* name : {"RANK",
+                             "WORLD_SIZE",
+                             "LOCAL_WORLD_SIZE",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "TORCHELASTIC_RUN_ID",
+                             "TORCHELASTIC_RESTART_COUNT",
+                             "OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "PMI_FD",
+                             "PMI_PORT",
+                             "PMI_ID",
+                             "PMI_JOBID",
+                             "MPI_LOCALNRANKS",
+                             "PMIX_NAMESPACE",
+                             "PMIX_RANK",
+                             "PMIX_PREFIX",
+                             "SLURM_PROCID",
+                             "SLURM_STEP_NUM_TASKS",
+                             "SLURM_NTASKS",
+                             "SLURM_JOB_ID",
+                             "SLURM_STEP_ID",
+                             "SLURM_STEP_NUM_NODES",
+                             "SLURM_JOB_NUM_NODES",
+                             "SLURM_NNODES",
+                             "SLURM_STEP_NODELIST",
+                             "SLURM_JOB_NODELIST",
+                             "SLURM_RESTART_COUNT"}) {
       set(name, std::nullopt);
     }
   }

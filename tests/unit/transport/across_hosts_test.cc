@@ -107,6 +107,24 @@ TEST_F(AcrossHosts, AddressesThatLeadNowhereDoNotHinder) {
   EXPECT_THAT(answers, Each(std::string("eth0")));
 }
 
+// Case C22: as Debian writes /etc/hosts, every host knows its own name as 127.0.1.1.
+TEST_F(AcrossHosts, AHostThatKnowsItsNameAsLoopbackIsReachedByIt) {
+  start(2);
+  if (IsSkipped()) return;
+  for (size_t host = 0; host < 2; ++host) {
+    const std::string name = "host" + std::to_string(host);
+    configure(host, "sed '/ " + name + "$/d' /etc/hosts > /dev/shm/own; echo '127.0.1.1 " + name +
+                        "' >> /dev/shm/own; cat /dev/shm/own > /etc/hosts");
+  }
+  if (HasFatalFailure()) return;
+  rendezvous_ = "tcp://host0:4021";
+  const auto answers = run_on_hosts(*hosts_, {1, 1}, [&](Rank rank) {
+    const Joined joined = join(rank, 2);
+    return joined.status.ok() ? joined.mesh->peers()[static_cast<size_t>(1 - rank)].control_address : joined.status.message();
+  });
+  EXPECT_THAT(answers, ElementsAre((*hosts_)[1].address, (*hosts_)[0].address));
+}
+
 TEST_F(AcrossHosts, LinkLocalAddressesAloneSuffice) {
   start(2);
   if (IsSkipped()) return;

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <thread>
+
+#include "tests/unit/transport/free_port.h"
 #include "tests/unit/transport/join_ranks.h"
 #include "transport/bytes.h"
 #include "transport/shared_segment.h"
@@ -153,6 +156,32 @@ TEST(Bootstrap, NamesARankThatJoinedTwice) {
     EXPECT_EQ(status.code(), Code::kMismatch);
     EXPECT_THAT(status.message(), HasSubstr("rank 1 joined twice (" + pid + " and " + pid + " on host "));
   }
+}
+
+TEST(Bootstrap, NamesASecondRankZeroOnEveryRank) {
+  for (const std::string& rendezvous : {"unix://" + unique_name(), "tcp://127.0.0.1:" + std::to_string(free_port())}) {
+    const auto joined = run_ranks(3, [&](Rank thread) {
+      return join_as(rendezvous, {.rank = thread == 2 ? 1 : 0, .size = 3, .job_key = "", .name = "", .version = 0}).status;
+    });
+    for (const Status& status : joined) {
+      EXPECT_EQ(status.code(), Code::kMismatch) << rendezvous;
+      EXPECT_THAT(status.message(), HasSubstr("rank 0 joined twice (pid "));
+    }
+  }
+}
+
+TEST(Bootstrap, ARankZeroThatComesWhenAllHaveMetIsToldSo) {
+  const std::string rendezvous = "unix://" + unique_name();
+  std::unique_ptr<Store> first = open_store(rendezvous, 0, "", soon()).value();
+  // The round of two that came before it.
+  ASSERT_TRUE(first->add("gimbal/world/arrivals", 2).ok());
+  Status late;
+  std::thread second(
+      [&] { late = join_as(rendezvous, {.rank = 0, .size = 2, .job_key = "", .name = "", .version = 0}).status; });
+  ASSERT_TRUE(first->wait("gimbal/world/arrival/3", soon()).ok());
+  first.reset();
+  second.join();
+  EXPECT_THAT(late.message(), HasSubstr("rank 0 joined twice: the other ranks had met the first one"));
 }
 
 TEST(Bootstrap, NamesTheMissingRanksAtTheDeadlineOnEveryRank) {

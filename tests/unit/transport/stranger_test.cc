@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <set>
 #include <thread>
@@ -86,10 +87,38 @@ TEST(StoreServer, NamesAnAddressInUseAtOnce) {
             listener.address() + " is in use by another program or job");
 }
 
-TEST(StoreServer, NamesAnAbstractNameInUse) {
+TEST(StoreServer, NamesAnAbstractNameThatAnotherJobUses) {
   const std::string rendezvous = "unix://" + unique_name();
-  const std::unique_ptr<Store> first = open_store(rendezvous, 0, "", soon()).value();
-  EXPECT_EQ(open_store(rendezvous, 0, "", soon()).status().message(), rendezvous + " is in use by another program or job");
+  const std::unique_ptr<Store> first = open_store(rendezvous, 0, "one job", soon()).value();
+  EXPECT_EQ(open_store(rendezvous, 0, "another", soon()).status().message(),
+            rendezvous + " is in use by another program or job");
+}
+
+TEST(StoreServer, TakesTheFirstFreeAddressOfAListAndIsFoundThere) {
+  const Listener stranger("HTTP/1.0 400 Bad Request\r\n\r\n");
+  const std::string list = "tcp://" + stranger.address() + ",tcp://127.0.0.1:" + std::to_string(free_port());
+  const std::unique_ptr<Store> server = open_store(list, 0, "key", soon()).value();
+  const std::unique_ptr<Store> client = open_store(list, 1, "key", soon()).value();
+  EXPECT_EQ(client->add("counter", 1).value(), 1);
+}
+
+TEST(StoreServer, AtAnyAddressIsFoundByItsPublishedRendezvous) {
+  const PublishedStore published = serve_store_anywhere("", "key").value();
+  EXPECT_LE(published.rendezvous.size(), kMaxPublishedBytes);
+  const std::unique_ptr<Store> client = open_store(published.rendezvous, 1, "key", soon()).value();
+  EXPECT_EQ(client->add("counter", 1).value(), 1);
+}
+
+TEST(StoreServer, IsFoundByTheNameOfItsHost) {
+  char name[256] = {};
+  ASSERT_EQ(gethostname(name, sizeof(name) - 1), 0);
+  const std::string rendezvous = std::string("tcp://") + name + ":" + std::to_string(free_port());
+  if (!resolve_tcp(rendezvous.substr(6)).ok()) GTEST_SKIP() << "this host's name does not resolve";
+  Result<std::unique_ptr<Store>> server = open_store(rendezvous, 0, "key", soon());
+  if (!server.ok()) GTEST_SKIP() << server.status().message();
+  // Others may know the name by another address than this host does.
+  const std::string elsewhere = "tcp://127.0.0.1" + rendezvous.substr(rendezvous.rfind(':'));
+  EXPECT_TRUE(open_store(elsewhere, 1, "key", soon()).ok());
 }
 
 TEST(StoreServer, NamesAnAddressOfAnotherHost) {
