@@ -19,7 +19,7 @@ ReduceFunction find_integer_average(DType dtype, ReduceOp op);  // integers: avg
 template <typename Choose>
 ReduceFunction choose_for_integer(DType dtype, const Choose& choose) {
   switch (dtype) {
-    case DType::kInt8:
+    case DType::kInt8:  // NOLINT(bugprone-branch-clone): the types differ
       return choose(int8_t());
     case DType::kUint8:
       return choose(uint8_t());
