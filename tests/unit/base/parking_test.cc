@@ -25,7 +25,8 @@ int wait_for_change(Waiter& waiter, const std::atomic<uint32_t>& word, uint32_t 
 }
 
 TEST(Waiter, SpinsThenYieldsThenArmsThenSleeps) {
-  const WaitPolicy policy = {.spin_ns = 1'000'000, .yield_ns = 1'000'000, .park_slice_ns = 1'000'000};
+  // The yields go on for longer than a busy machine keeps this thread from running between two of them.
+  const WaitPolicy policy = {.spin_ns = 1'000'000, .yield_ns = 100'000'000, .park_slice_ns = 1'000'000};
   ParkingLot lot = {};
   Doorbell bell = {};
   Waiter waiter(policy, lot, bell);
