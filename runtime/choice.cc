@@ -96,7 +96,7 @@ Status Choice::place(const NodeShape& nodes, const Settings& settings) {
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
     for (const Algorithm* algorithm : algorithms_for(collective)) {
       if (!settings.deterministic || deterministic_.count(collective) != 0) continue;
-      ASSIGN_OR_RETURN(const OrderClass order, order_class(*algorithm, nodes.nranks()));
+      ASSIGN_OR_RETURN(const OrderClass order, order_class(*algorithm, nodes.nranks(), &nodes));
       if (order == OrderClass::kTree) deterministic_[collective] = algorithm->name;
     }
   }
@@ -110,7 +110,7 @@ std::string_view Choice::default_across_nodes(const Call& call) const {
   const bool few = call.bytes() <= kFewBytes;
   switch (call.collective) {
     case Collective::kAllReduce:
-      return few ? "halving_doubling" : "ring";
+      return few ? "hier_halving_doubling" : "hier_ring";
     case Collective::kReduceScatter:
       return few ? "halving" : "ring";
     case Collective::kAllGather:

@@ -9,6 +9,7 @@
 #include "runtime/direct_exchange.h"
 #include "runtime/links.h"
 #include "runtime/message_exchange.h"
+#include "runtime/remote_links.h"
 #include "runtime/scheduled_operations.h"
 #include "runtime/small_exchange.h"
 #include "runtime/staged_exchange.h"
@@ -48,7 +49,11 @@ void Communicator::close() {
   if (metrics_ != nullptr && !closed_) write_metrics();
   closed_ = true;
   if (memory_ != nullptr) control(rank()).departed.store(1, std::memory_order_release);
-  if (spans_nodes()) news_->tell_departure();
+  if (!spans_nodes()) return;
+  // Peers that read slowly are not waited for longer than a user who ends a communicator would like.
+  constexpr int64_t kDrainMs = 2000;
+  if (status().ok()) remote_links_->drain(Deadline::after_ms(kDrainMs));
+  news_->tell_departure();
 }
 
 Status Communicator::check_not_forked() const {
@@ -160,6 +165,7 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
   const uint64_t began = ticks();
   const WaitPolicy& policy = adaptive_policy_.next();
   Waiter waiter = make_waiter(policy, Waiting::kCaller);
+  const Driven driven = {.collectives = signature.sequence != 0, .messages = signature.sequence == 0};
   WaitClock clock;
   uint64_t moves = operation.moves();
   LongestWait longest;
@@ -176,6 +182,7 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
       clock = {};
       continue;
     }
+    prepare_sleep(Waiting::kCaller, driven);
     const bool spun_so_far = waiter.only_spun();
     const Waiter::Pause pause = waiter.pause();
     if (spun_so_far && !waiter.only_spun() && !oversubscribed_) spreader_.step_aside(*memory_);
@@ -192,6 +199,18 @@ Status Communicator::drive(Operation& operation, const Signature& signature) {
 Waiter Communicator::make_waiter(const WaitPolicy& policy, Waiting waiting) const {
   return {policy, memory_->lot(), memory_->doorbells()[static_cast<size_t>(context_->rank)],
           sleepers_[static_cast<size_t>(waiting)].get()};
+}
+
+void Communicator::prepare_sleep(Waiting waiting, Driven driven) const {
+  if (!spans_nodes()) return;
+  PollSleeper& sleeper = *sleepers_[static_cast<size_t>(waiting)];
+  constexpr uint32_t kNews = 1;
+  constexpr uint32_t kCollectives = 2;
+  constexpr uint32_t kMessages = 4;
+  sleeper.select(kNews | (driven.collectives ? kCollectives : 0) | (driven.messages ? kMessages : 0));
+  const bool nothing_known =
+      (!driven.collectives || collective_links_->may_sleep()) && (!driven.messages || message_links_->may_sleep());
+  if (!nothing_known) sleeper.skip_sleep();
 }
 
 void Communicator::ring_self() const {

@@ -48,6 +48,7 @@
 namespace gimbal {
 
 class Links;
+class RemoteLinks;
 class ScheduledOperations;
 class StartedOperations;
 
@@ -115,13 +116,19 @@ class Communicator {
   // What a waiting thread looks at now and then: the fault word, peers' lives and announcements, the deadline.
   Status look_around(const Operation& operation, const Signature& signature, WaitClock& clock);
   // Makes an error stick and tells the node, unless only the call is lost.
-  Status fail(const Status& status, const Signature* signature);
+  Status fail(const Status& error, const Signature* signature);
   [[nodiscard]] bool faulted() const { return memory_ != nullptr && memory_->faulted(); }
   Status adopt_fault();
   // Who waits: the caller's thread, or the progress thread.
   enum class Waiting : uint8_t { kCaller, kBackground };
   // For a wait of more than one rank; the policy must outlive it.
   [[nodiscard]] Waiter make_waiter(const WaitPolicy& policy, Waiting waiting) const;
+  // After a look in vain at operations on these links: this thread's next sleep ends when something arrives there.
+  struct Driven {
+    bool collectives;
+    bool messages;
+  };
+  void prepare_sleep(Waiting waiting, Driven driven) const;
   // Wakes this rank's own waits.
   void ring_self() const;
   [[nodiscard]] const WaitPolicy& wait_policy() const { return policy_; }
@@ -142,7 +149,7 @@ class Communicator {
   Status make_ready(Deadline deadline);
   Status agree_on_settings(Deadline deadline);
   Status map_node(Deadline deadline);
-  Status meet_other_nodes();
+  Status meet_other_nodes(Deadline deadline);
 
   Status run_single(const Call& call);
   Status run_collective(const Call& call);
@@ -161,9 +168,9 @@ class Communicator {
   [[nodiscard]] bool has_departed(Rank peer) const;
   // MISMATCH when a peer has announced another call under this number.
   Status compare_announced(const Signature& mine);
-  // Takes over a fault that another node has told; with `patience`, waits a moment for it: whoever sees only that a connection
-  // has closed may be about to hear why.
-  Status hear_other_nodes(Deadline patience);
+  // Takes over a fault that another node has told, and returns it.
+  Status hear_other_nodes();
+  Status find_cause(const Status& seen);
   [[nodiscard]] bool spans_nodes() const { return news_ != nullptr; }
   [[nodiscard]] bool is_local(Rank peer) const { return nodes_.node_of(peer) == nodes_.node_of(rank()); }
   [[nodiscard]] RankControl& control(Rank local_peer) const { return memory_->control(nodes_.local_rank(local_peer)); }
@@ -186,6 +193,7 @@ class Communicator {
   std::unique_ptr<NodeContext> context_;
   std::unique_ptr<RemoteNews> news_;                      // null in a communicator of one node
   std::array<std::unique_ptr<PollSleeper>, 2> sleepers_;  // by Waiting; null in a communicator of one node
+  std::unique_ptr<RemoteLinks> remote_links_;             // null in a communicator of one node
   std::unique_ptr<Links> collective_links_;
   std::unique_ptr<Links> message_links_;
   std::unique_ptr<ScheduledOperations> scheduled_;

@@ -124,7 +124,7 @@ Result<std::shared_ptr<Communicator>> Communicator::connect(std::shared_ptr<Comm
   }
   // An abort, or a fault that a peer raised, ends what waits on the control connections too.
   communicator->bootstrap_->watch([self = communicator.get()]() -> Status {
-    if (self->spans_nodes()) RETURN_IF_ERROR(self->hear_other_nodes(Deadline::after_ms(0)));
+    if (self->spans_nodes()) RETURN_IF_ERROR(self->hear_other_nodes());
     return self->faulted() ? self->adopt_fault() : Status();
   });
   return communicator;
@@ -224,16 +224,18 @@ Status Communicator::map_node(Deadline deadline) {
   if (!oversubscribed_) context_->first_looks = NodeContext::kLooksWithOwnCpu;
   spreader_ = CpuSpreader(context_->rank);
   allocations_ = Allocations(context_->rank);
-  if (nodes_.nodes() > 1) RETURN_IF_ERROR(meet_other_nodes());
-  collective_links_ = std::make_unique<Links>(settings_, nodes_, *memory_, 0);
-  message_links_ = std::make_unique<Links>(settings_, nodes_, *memory_, 1);
+  if (nodes_.nodes() > 1) RETURN_IF_ERROR(meet_other_nodes(deadline));
+  collective_links_ = std::make_unique<Links>(settings_, nodes_, *memory_, remote_links_.get(), 0);
+  message_links_ = std::make_unique<Links>(settings_, nodes_, *memory_, remote_links_.get(), 1);
   scheduled_ = std::make_unique<ScheduledOperations>(settings_, nodes_, *context_, news_.get(), *collective_links_);
   return {};
 }
 
-Status Communicator::meet_other_nodes() {
+Status Communicator::meet_other_nodes(Deadline deadline) {
+  ASSIGN_OR_RETURN(remote_links_, RemoteLinks::connect(*bootstrap_, nodes_, settings_, deadline));
   for (std::unique_ptr<PollSleeper>& sleeper : sleepers_) {
-    ASSIGN_OR_RETURN(sleeper, PollSleeper::create({bootstrap_->arrival_descriptor()}));
+    ASSIGN_OR_RETURN(sleeper, PollSleeper::create({bootstrap_->arrival_descriptor(), remote_links_->poller(0).fd(),
+                                                   remote_links_->poller(1).fd()}));
   }
   news_ = std::make_unique<RemoteNews>(*bootstrap_, nodes_, rank());
   return {};

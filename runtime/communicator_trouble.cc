@@ -33,7 +33,7 @@ Status Communicator::look_around(const Operation& operation, const Signature& si
     }
   }
   if (spans_nodes()) {
-    RETURN_IF_ERROR(hear_other_nodes(Deadline::after_ms(0)));
+    RETURN_IF_ERROR(hear_other_nodes());
     // Announced only where a wait is long: each tells all ranks of all other nodes.
     if (collective && now - clock.started_ns >= kPeerCheckNs) news_->announce(signature);
   }
@@ -63,20 +63,26 @@ Status Communicator::compare_announced(const Signature& mine) {
   return difference ? mismatch(rank(), mine, difference->peer, difference->theirs) : Status();
 }
 
-Status Communicator::hear_other_nodes(Deadline patience) {
+// What a rank sees of a failure on another node is often that a connection has closed. Whoever closed it in good order, or for
+// a fault, says so on its control connection before it closes that too.
+Status Communicator::find_cause(const Status& seen) {
+  constexpr int64_t kCauseFollowsMs = 200;
+  const Deadline patience = Deadline::after_ms(seen.code() == Code::kRemote ? kCauseFollowsMs : 0);
   while (true) {
-    if (Status status = news_->update(); !status.ok()) {
-      memory_->raise_fault(status, rank());
-      return adopt_fault();
-    }
-    if (const std::optional<RemoteNews::Fault> fault = news_->fault()) {
-      memory_->raise_fault(fault->status, fault->origin);
-      return adopt_fault();
-    }
-    if (patience.passed()) return {};
+    RETURN_IF_ERROR(hear_other_nodes());
+    RETURN_IF_ERROR(find_dead_peer());
+    if (patience.passed()) return seen;
     pollfd entry = {.fd = bootstrap_->arrival_descriptor(), .events = POLLIN, .revents = 0};
     poll(&entry, 1, patience.remaining_ms());
   }
+}
+
+Status Communicator::hear_other_nodes() {
+  const Status unreadable = news_->update();
+  const std::optional<RemoteNews::Fault> fault = news_->fault();
+  if (!fault && unreadable.ok()) return {};
+  memory_->raise_fault(fault ? fault->status : unreadable, fault ? fault->origin : rank());
+  return adopt_fault();
 }
 
 bool Communicator::has_departed(Rank peer) const {
@@ -140,7 +146,8 @@ Status Communicator::deadline_passed(const Operation& operation, const Signature
   return {Code::kTimeout, "waited " + seconds(waited_s) + " for " + describe_late(operation, signature)};
 }
 
-Status Communicator::fail(const Status& status, const Signature* signature) {
+Status Communicator::fail(const Status& error, const Signature* signature) {
+  const Status status = spans_nodes() && loses_communicator(error.code()) && !faulted() ? find_cause(error) : error;
   std::string sentence = status.message();
   if (signature != nullptr) {
     sentence = describe(*signature) + " on communicator \"" + name() + "\", rank " + std::to_string(rank()) + ": " + sentence;
@@ -148,11 +155,6 @@ Status Communicator::fail(const Status& status, const Signature* signature) {
   const Status described(status.code(), sentence);
   if (!loses_communicator(status.code())) return described;
   if (memory_ != nullptr) {
-    // What another node has told is the cause; of a closed connection it tells so any moment.
-    constexpr int64_t kCauseFollowsMs = 200;
-    if (spans_nodes() && !faulted()) {
-      RETURN_IF_ERROR(hear_other_nodes(Deadline::after_ms(status.code() == Code::kRemote ? kCauseFollowsMs : 0)));
-    }
     const bool first = memory_->raise_fault(described, rank());
     if (first && spans_nodes()) news_->tell_fault(described, rank());
     return adopt_fault();

@@ -1,7 +1,5 @@
 #include "runtime/links.h"
 
-#include <string>
-
 #include "transport/shm_endpoint.h"
 
 namespace gimbal {
@@ -16,10 +14,11 @@ size_t Links::lane_bytes(const Settings& settings) {
   return ShmEndpoint::lane_bytes(kChannels, settings.slot_bytes, window(settings.size));
 }
 
-Links::Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, size_t lane_set)
+Links::Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, RemoteLinks* remote, size_t lane_set)
     : settings_(settings),
       nodes_(nodes),
       memory_(memory),
+      remote_(remote),
       lane_set_(lane_set),
       endpoints_(static_cast<size_t>(settings.size)) {}
 
@@ -28,13 +27,19 @@ Links::~Links() = default;
 Result<Endpoint*> Links::endpoint(Rank peer) {
   std::unique_ptr<Endpoint>& endpoint = endpoints_[static_cast<size_t>(peer)];
   if (endpoint == nullptr) {
-    if (nodes_.node_of(peer) != nodes_.node_of(settings_.rank)) {
-      return Status(Code::kUnsupported, "there is no transport to rank " + std::to_string(peer) + ", which is on another node");
+    if (nodes_.node_of(peer) == nodes_.node_of(settings_.rank)) {
+      endpoint = make_local(peer);
+    } else {
+      ASSIGN_OR_RETURN(
+          endpoint,
+          remote_->make_endpoint(
+              peer, lane_set_, {.channels = kChannels, .slot_bytes = settings_.slot_bytes, .window = window(settings_.size)}));
     }
-    endpoint = make_local(peer);
   }
   return endpoint.get();
 }
+
+bool Links::may_sleep() const { return remote_ == nullptr || remote_->poller(lane_set_).may_sleep(); }
 
 std::unique_ptr<Endpoint> Links::make_local(Rank peer) const {
   const Rank mine = nodes_.local_rank(settings_.rank);

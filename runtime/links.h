@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "collectives/node_shape.h"
 #include "runtime/node_memory.h"
+#include "runtime/remote_links.h"
 #include "runtime/settings.h"
 #include "transport/endpoint.h"
 
@@ -26,11 +27,15 @@ class Links {
   // Bytes of one lane (one direction of one pair) with these settings; equal on all ranks.
   static size_t lane_bytes(const Settings& settings);
 
-  // lane_set: an index below NodeLayout::kLaneSets. What is given must outlive the links.
-  Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, size_t lane_set);
+  // lane_set: an index below NodeLayout::kLaneSets. remote: null in a communicator of one node. What is given must outlive the
+  // links.
+  Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, RemoteLinks* remote, size_t lane_set);
   ~Links();
 
   Result<Endpoint*> endpoint(Rank peer);
+
+  // Whether nothing is known that another look could move. By who drives the operations on these links, after a look.
+  [[nodiscard]] bool may_sleep() const;
 
  private:
   [[nodiscard]] std::unique_ptr<Endpoint> make_local(Rank peer) const;
@@ -38,6 +43,7 @@ class Links {
   const Settings& settings_;
   const NodeShape& nodes_;
   NodeMemory& memory_;
+  RemoteLinks* const remote_;
   const size_t lane_set_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;  // by rank
 };

@@ -17,22 +17,22 @@ constexpr std::string_view kSynchronisationAlgorithm = "halving_doubling";
 constexpr std::string_view kWeightsAlgorithm = "bruck";
 
 // How long a rank that got another operation's message waits to hear what its sender called.
-constexpr int64_t kDisputeMs = 500;
+constexpr int64_t kDisputeMs = 2000;
 
-// Where ranks of several nodes agree on their weights: an all_gather of them, before the schedule itself.
-struct WeightExchange {
+// What ranks of several nodes do before the schedule itself: they gather their weights, or, where the schedule lets a rank end
+// without having heard of others, meet.
+struct FirstExchange {
   std::shared_ptr<const Plan> plan;
   Binding binding;
-  std::span<const double> weights;  // by rank, once it is done
+  std::span<const double> weights;  // by rank, once it is done; empty where they only meet
 };
 
-// A schedule under way: with weights, first everybody's weight is awaited.
 class ScheduledOperation final : public Operation {
  public:
   struct Parts {
     std::shared_ptr<const Plan> plan;
     Binding binding;
-    std::optional<WeightExchange> weights;  // of a weighted call over several nodes
+    std::optional<FirstExchange> first;
   };
   ScheduledOperation(NodeContext& context, RemoteNews* news, Rank rank, const Call& call, const Signature& signature,
                      CpuExecutor& executor, Parts parts)
@@ -64,7 +64,7 @@ class ScheduledOperation final : public Operation {
   }
 
  private:
-  enum class Stage : uint8_t { kAnnounce, kWeigh, kMove };
+  enum class Stage : uint8_t { kAnnounce, kMeet, kMove };
 
   Result<bool> prepare() {
     if (!announced_) {
@@ -72,13 +72,18 @@ class ScheduledOperation final : public Operation {
       context_.memory.ring_all();
       announced_ = true;
     }
-    if (call_.weighted) {
-      ASSIGN_OR_RETURN(const bool known, parts_.weights ? exchange_weights() : read_weights());
+    if (parts_.first) {
+      ASSIGN_OR_RETURN(const bool met, exchange_first());
+      if (!met) return false;
+      moved_before_ = executor_.slices();
+    } else if (call_.weighted) {
+      ASSIGN_OR_RETURN(const bool known, read_weights());
       if (!known) return false;
-      const std::span<const double> weights = parts_.weights ? parts_.weights->weights : std::span(context_.weights);
+    }
+    if (call_.weighted) {
+      const std::span<const double> weights = parts_.first ? parts_.first->weights : std::span(context_.weights);
       parts_.binding.weight = call_.weight;
       ASSIGN_OR_RETURN(parts_.binding.divisor, weights_divisor(weights, call_.normalize));
-      moved_before_ += stage_ == Stage::kWeigh ? executor_.slices() : 0;
     }
     RETURN_IF_ERROR(executor_.bind(parts_.binding));
     stage_ = Stage::kMove;
@@ -95,10 +100,10 @@ class ScheduledOperation final : public Operation {
     return true;
   }
 
-  Result<bool> exchange_weights() {
+  Result<bool> exchange_first() {
     if (stage_ == Stage::kAnnounce) {
-      RETURN_IF_ERROR(executor_.bind(parts_.weights->binding));
-      stage_ = Stage::kWeigh;
+      RETURN_IF_ERROR(executor_.bind(parts_.first->binding));
+      stage_ = Stage::kMeet;
     }
     ASSIGN_OR_RETURN(const Progress progress, run_executor());
     return progress == Progress::kDone;
@@ -136,7 +141,7 @@ class ScheduledOperation final : public Operation {
   Stage stage_ = Stage::kAnnounce;
   Rank next_ = 0;  // in the node: the first rank not yet seen to have announced the operation
   bool announced_ = false;
-  uint64_t moved_before_ = 0;  // slices of the weights' exchange
+  uint64_t moved_before_ = 0;  // slices of the first exchange
   std::optional<Status> disputed_;
   Deadline dispute_deadline_ = Deadline::never();
 };
@@ -156,6 +161,11 @@ BufferLayout layout_of(const Call& call, Rank rank, Rank nranks) {
   layout.recv_counts = span_of(call.recv_counts);
   layout.recv_displacements = span_of(call.recv_displacements);
   return layout;
+}
+
+bool has_root(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce || collective == Collective::kGather ||
+         collective == Collective::kScatter;
 }
 
 bool is_v_form(Collective collective) { return collective == Collective::kAllGatherV || collective == Collective::kAllToAllV; }
@@ -185,19 +195,21 @@ Result<std::unique_ptr<Operation>> ScheduledOperations::make(const Call& call, c
   ScheduledOperation::Parts parts;
   ASSIGN_OR_RETURN(parts.plan, plan_for(call, algorithm));
   if (scratch_.size() < parts.plan->scratch_bytes) scratch_.resize(parts.plan->scratch_bytes);
-  ASSIGN_OR_RETURN(parts.binding, bind(*parts.plan, call, tag));
-  if (call.weighted && news_ != nullptr) {
-    Call exchange;
-    exchange.collective = Collective::kAllGather;
-    exchange.dtype = DType::kFloat64;
-    exchange.count = 1;
-    exchange.send = &call.weight;
-    exchange.recv = weights_.data();
-    WeightExchange& weights = parts.weights.emplace();
-    ASSIGN_OR_RETURN(weights.plan, plan_for(exchange, kWeightsAlgorithm));
-    ASSIGN_OR_RETURN(weights.binding, bind(*weights.plan, exchange, tag));
-    weights.weights = weights_;
+  if (news_ != nullptr && (call.weighted || has_root(call.collective))) {
+    Call exchange = synchronisation_;
+    if (call.weighted) {
+      exchange.collective = Collective::kAllGather;
+      exchange.dtype = DType::kFloat64;
+      exchange.send = &call.weight;
+      exchange.recv = weights_.data();
+    }
+    FirstExchange& first = parts.first.emplace();
+    ASSIGN_OR_RETURN(first.plan, plan_for(exchange, call.weighted ? kWeightsAlgorithm : kSynchronisationAlgorithm));
+    if (scratch_.size() < first.plan->scratch_bytes) scratch_.resize(first.plan->scratch_bytes);
+    ASSIGN_OR_RETURN(first.binding, bind(*first.plan, exchange, tag));
+    if (call.weighted) first.weights = weights_;
   }
+  ASSIGN_OR_RETURN(parts.binding, bind(*parts.plan, call, tag));
   return std::unique_ptr<Operation>(
       new ScheduledOperation(context_, news_, settings_.rank, call, signature, executor_, std::move(parts)));
 }
@@ -249,6 +261,7 @@ Result<std::shared_ptr<const Plan>> ScheduledOperations::build_plan(const Call& 
   spec.nranks = settings_.size;
   spec.root = call.root < 0 ? 0 : call.root;
   spec.channels = key.channels;
+  spec.nodes = &nodes_;
   if (const std::string reason = admits(algorithm, spec); !reason.empty()) return Status(Code::kUnsupported, reason);
   const Schedule schedule = build_schedule(algorithm, spec, settings_.rank, Fusion::kFused);
   PlanOptions options;

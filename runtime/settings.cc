@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "runtime/launcher.h"
 #include "runtime/rendezvous.h"
+#include "transport/tcp_connect.h"
 #include "transport/wire.h"
 
 namespace gimbal {
@@ -138,6 +139,8 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
     settings.element_precision = *precision == "element";
   }
   RETURN_IF_ERROR(resolve_emulated_node(settings));
+  ASSIGN_OR_RETURN(const int64_t streams, environment_integer("GIMBAL_TCP_STREAMS", 0, 1, kMaxTcpStreams));
+  settings.tcp_streams = static_cast<uint32_t>(streams);
   settings.caller_progress = config.progress == GIMBAL_PROGRESS_CALLER;
   settings.transport = config.transport != nullptr ? config.transport : read_environment("GIMBAL_TRANSPORT").value_or("auto");
   if (std::ranges::find(kTransports, settings.transport) == std::end(kTransports)) {

@@ -43,7 +43,7 @@ Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
   // The first piece goes out now, so that peers need not wait for this rank's thread or wait. A large one would keep the caller
   // from its computation.
   constexpr size_t kAtOnceBytes = size_t{64} << 10;
-  if (!threaded_ || call.bytes() <= kAtOnceBytes) drive_once(false);
+  if (!threaded_ || call.bytes() <= kAtOnceBytes) drive_once(Communicator::Waiting::kCaller, false);
   if (threaded_ && !request->done()) {
     if (!thread_.joinable()) make_thread();
     wake_thread();
@@ -64,7 +64,7 @@ void StartedOperations::make_thread() {
 void StartedOperations::wait(Request& request) { drive_until(nullptr, &request); }
 
 bool StartedOperations::test(Request& request) {
-  if (!thread_.joinable() && !request.done()) drive_once(true);
+  if (!thread_.joinable() && !request.done()) drive_once(Communicator::Waiting::kCaller, true);
   return request.done();
 }
 
@@ -81,7 +81,7 @@ void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const 
   Waiter waiter = communicator_.make_waiter(communicator_.wait_policy(), Communicator::Waiting::kCaller);
   bool look_around_due = false;
   while (true) {
-    const bool moved = drive_once(std::exchange(look_around_due, false));
+    const bool moved = drive_once(Communicator::Waiting::kCaller, std::exchange(look_around_due, false));
     if (finished()) break;
     if (moved) {
       waiter.reset();
@@ -93,10 +93,11 @@ void StartedOperations::drive_until(const std::atomic<uint64_t>* counter, const 
   if (thread_.joinable() && !idle()) wake_thread();
 }
 
-bool StartedOperations::drive_once(bool due) {
+bool StartedOperations::drive_once(Communicator::Waiting waiting, bool due) {
   const std::lock_guard<std::mutex> lock(drive_mutex_);
   take_inbox();
   const bool moved = step();
+  if (!moved) communicator_.prepare_sleep(waiting, {.collectives = !collectives_.empty(), .messages = !messages_.empty()});
   if (!moved && due) look_around();
   if (moved && idle()) communicator_.write_metrics_if_due();
   return moved;
@@ -120,7 +121,7 @@ void StartedOperations::run_thread() {
       changed_.wait(lock, [&] { return stop_.load(std::memory_order_acquire) || may_drive(); });
       continue;
     }
-    if (drive_once(std::exchange(look_around_due, false))) {
+    if (drive_once(Communicator::Waiting::kBackground, std::exchange(look_around_due, false))) {
       waiter.reset();
     } else {
       look_around_due = waiter.pause() >= Waiter::Pause::kArmed;

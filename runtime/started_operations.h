@@ -19,13 +19,12 @@
 
 #include "base/status.h"
 #include "runtime/call.h"
+#include "runtime/communicator.h"
 #include "runtime/operation.h"
 #include "runtime/signature.h"
 #include "runtime/wait_statistics.h"
 
 namespace gimbal {
-
-class Communicator;
 
 class Request {
  public:
@@ -70,7 +69,7 @@ class StartedOperations {
   void make_thread();
   void wake_thread();
   // One step under drive_mutex_, and then a look around when `due`; true when something moved.
-  bool drive_once(bool due);
+  bool drive_once(Communicator::Waiting waiting, bool due);
   void take_inbox();
   // One round over everything that may move; true when something did.
   bool step();

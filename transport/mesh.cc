@@ -141,12 +141,17 @@ Status Mesh::pump_all(std::span<const Rank> involved, const std::function<bool(R
   std::vector<Rank> waiting(involved.begin(), involved.end());
   bool ended_before = false;
   for (;;) {
-    RETURN_IF_ERROR(ask_interrupted());
     send_posts();
     for (const Rank rank : waiting) RETURN_IF_ERROR(at(rank).connection.flush());
     const auto is_done = [&](Rank rank) { return !pending(rank) && !at(rank).connection.has_unsent(); };
     std::erase_if(waiting, is_done);
     if (waiting.empty()) return {};
+    if (Status interrupted = ask_interrupted(); !interrupted.ok()) {
+      // Who failed may have taken part in this call first.
+      RETURN_IF_ERROR(read_arrivals());
+      std::erase_if(waiting, is_done);
+      return waiting.empty() ? Status() : interrupted;
+    }
     for (const Rank rank : waiting) {
       if (const Status& fault = at(rank).connection.fault(); !fault.ok() && !among_survivors_) return fault;
       const bool closed = at(rank).connection.closed();

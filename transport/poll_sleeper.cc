@@ -27,10 +27,16 @@ Result<std::unique_ptr<PollSleeper>> PollSleeper::create(const std::vector<int>&
 }
 
 PollSleeper::PollSleeper(const std::vector<int>& descriptors, const std::vector<SocketPoller*>& pollers, FileDescriptor rung)
-    : rung_(std::move(rung)), pollers_(pollers) {
+    : rung_(std::move(rung)), descriptors_(descriptors), pollers_(pollers) {
   polled_.push_back({rung_.get(), POLLIN, 0});
   for (const int descriptor : descriptors) polled_.push_back({descriptor, POLLIN, 0});
   for (const SocketPoller* poller : pollers) polled_.push_back({poller->fd(), POLLIN, 0});
+}
+
+// poll() passes over a negative descriptor.
+void PollSleeper::select(uint32_t mask) {
+  skips_ = false;
+  for (size_t i = 0; i < descriptors_.size(); ++i) polled_[i + 1].fd = (mask >> i & 1) != 0 ? descriptors_[i] : -1;
 }
 
 PollSleeper::~PollSleeper() {
@@ -46,6 +52,7 @@ PollSleeper::~PollSleeper() {
 }
 
 void PollSleeper::sleep(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) {
+  if (std::exchange(skips_, false)) return;
   for (SocketPoller* const poller : pollers_) {
     if (!poller->may_sleep()) return;
   }

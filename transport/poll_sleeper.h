@@ -31,6 +31,11 @@ class PollSleeper final : public Sleeper {
   PollSleeper(const PollSleeper&) = delete;
   PollSleeper& operator=(const PollSleeper&) = delete;
 
+  // Of the descriptors, only those whose bit is set in `mask` end sleeps from now on; at first all do. For descriptors that
+  // stay readable while nobody serves them.
+  void select(uint32_t mask);
+  // The next sleep ends at once: there is something to do already.
+  void skip_sleep() { skips_ = true; }
   // With the same bell every time.
   void sleep(std::atomic<uint32_t>& bell, uint32_t expected, int64_t timeout_ns) override;
 
@@ -41,6 +46,8 @@ class PollSleeper final : public Sleeper {
   void watch();
 
   const FileDescriptor rung_;  // eventfd: the watched bell has changed
+  const std::vector<int> descriptors_;
+  bool skips_ = false;
   const std::vector<SocketPoller*> pollers_;
   std::vector<pollfd> polled_;  // rung_, the descriptors, the pollers
 
