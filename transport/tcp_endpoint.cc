@@ -79,7 +79,10 @@ Result<std::optional<std::span<std::byte>>> TcpEndpoint::acquire(Channel channel
   SendLane& lane = sending_[channel];
   if (lane.slot == kNoSlot) {
     // A slot is free again when its bytes have left; the peer's credit for them may come earlier, through a faster stream.
-    if (lane.sent - lane.released >= options_.window || send_slots_.empty()) return std::optional<std::span<std::byte>>();
+    if (lane.sent - lane.released >= options_.window || send_slots_.empty()) {
+      starved_ = true;
+      return std::optional<std::span<std::byte>>();
+    }
     lane.slot = send_slots_.take();
   }
   return std::optional(std::span(send_slots_.at(lane.slot), options_.slot_bytes));
@@ -252,12 +255,16 @@ void TcpEndpoint::offer_credits() {
     const uint32_t unreported = lane.released - lane.reported;
     if (unreported == 0 || credit_due_[channel]) {
       lane.idle_calls = 0;
-    } else if (unreported * 2 >= std::min<size_t>(options_.window, 4) || ++lane.idle_calls > kIdleCalls) {
-      lane.idle_calls = 0;
-      credit_due_[channel] = true;
-      ++credits_due_;
+      continue;
     }
+    // Half a window goes at once; two, or one of a side that waits for room, at the second call.
+    const uint32_t patience = unreported * 2 >= options_.window ? 0 : unreported >= 2 || starved_ ? 1 : kIdleCalls;
+    if (++lane.idle_calls <= patience) continue;
+    lane.idle_calls = 0;
+    credit_due_[channel] = true;
+    ++credits_due_;
   }
+  starved_ = false;
   if (credits_due_ > 0) feed();
 }
 

@@ -116,6 +116,7 @@ class TcpEndpoint final : public Endpoint, private StreamOwner {
   ChunkQueue waiting_;
   std::vector<bool> credit_due_;  // by channel
   size_t credits_due_ = 0;
+  bool starved_ = false;  // an acquire() since the last progress() found no room
   bool feeding_ = false;
 
   Status error_;   // final

@@ -150,6 +150,15 @@ void run(const Options& options) {
   }
   for (size_t bytes = 8; bytes <= (size_t{64} << 10); bytes *= 8) measure(true, ways, bytes, options, control);
   for (size_t bytes = size_t{1} << 20; bytes <= (size_t{64} << 20); bytes *= 8) measure(false, ways, bytes, options, control);
+  // Who closes while the other still reads resets what is on its way.
+  for (const int speaker : {0, 1}) {
+    std::byte done = {};
+    const gimbal::Deadline deadline = gimbal::Deadline::after_ms(60'000);
+    const gimbal::Status status = options.rank == speaker
+                                      ? gimbal::write_all(control.get(), {&done, 1}, "the other side", deadline)
+                                      : gimbal::read_all(control.get(), {&done, 1}, "the other side", deadline);
+    if (!status.ok()) bench::give_up(status.message());
+  }
 }
 
 }  // namespace
