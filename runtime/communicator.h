@@ -207,6 +207,7 @@ class Communicator {
   bool waited_ = false;  // the last drive() did not end at its first looks
   CpuSpreader spreader_;
   FlightRecorder recorder_;
+  ClockOffset clock_;
   WaitStatistics waits_;
   StragglerWatch straggler_watch_;
   std::unique_ptr<MetricsFile> metrics_;  // null without GIMBAL_METRICS_FILE

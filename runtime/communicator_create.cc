@@ -10,6 +10,7 @@
 #include "base/environment.h"
 #include "base/process_registry.h"
 #include "runtime/calibration.h"
+#include "runtime/clock_offset.h"
 #include "runtime/communicator.h"
 #include "runtime/links.h"
 #include "runtime/node_setup.h"
@@ -136,6 +137,9 @@ Status Communicator::make_ready(Deadline deadline) {
   if (!spans_nodes() && choice_.wants_calibration(size(), oversubscribed_)) {
     ASSIGN_OR_RETURN(const MeasuredChoice measured, calibrate(*this));
     choose(measured);
+  }
+  if (spans_nodes()) {
+    ASSIGN_OR_RETURN(clock_, measure_clock(*bootstrap_, rank(), deadline));
   }
   return {};
 }

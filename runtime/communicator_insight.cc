@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/communicator.h"
 
@@ -60,7 +61,12 @@ Status Communicator::dump(const std::string& path) const {
     const std::lock_guard<std::mutex> lock(status_mutex_);
     current = status_;
   }
-  return recorder_.write_json(path, name(), rank(), size(), current);
+  return recorder_.write_json(path, {.communicator = name(),
+                                     .rank = rank(),
+                                     .size = size(),
+                                     .host = host_name(),
+                                     .clock = clock_,
+                                     .status = std::move(current)});
 }
 
 void Communicator::read_stats(gimbal_stats_t& stats) const {

@@ -61,7 +61,10 @@ void FlightRecorder::write_entry(std::ostream& out, const Entry& entry, double n
   const uint64_t kind_and_root = entry.kind_and_root.load(std::memory_order_relaxed);
   const Signature signature = {entry.sequence.load(std::memory_order_relaxed), entry.count.load(std::memory_order_relaxed),
                                static_cast<uint32_t>(kind_and_root >> 32), static_cast<int32_t>(kind_and_root & 0xffffffffU)};
+  const SignatureNames names = name_parts(signature);
   out << "{\"sequence\": " << signature.sequence << ", \"operation\": " << quoted(describe(signature))
+      << ", \"collective\": " << quoted(names.collective) << ", \"count\": " << signature.count
+      << ", \"dtype\": " << quoted(names.dtype) << ", \"op\": " << quoted(names.op) << ", \"root\": " << signature.root
       << ", \"begin_ns\": " << scale_.to_ns(entry.begin.load(std::memory_order_relaxed), ns_per_tick);
   const uint64_t end = entry.end.load(std::memory_order_relaxed);
   if (end == 0) {
@@ -72,14 +75,15 @@ void FlightRecorder::write_entry(std::ostream& out, const Entry& entry, double n
   out << ", \"state\": " << quoted(code_name(static_cast<int>(entry.code.load(std::memory_order_relaxed)))) << "}";
 }
 
-Status FlightRecorder::write_json(const std::string& path, const std::string& communicator, Rank rank, Rank size,
-                                  const Status& status) const {
+Status FlightRecorder::write_json(const std::string& path, const Origin& origin) const {
   std::ofstream file(path, std::ios::trunc);
   const double ns_per_tick = scale_.ns_per_tick();
-  file << "{\"format\": \"gimbal-flight-recorder-1\", \"communicator\": " << quoted(communicator) << ", \"rank\": " << rank
-       << ", \"size\": " << size << ", \"pid\": " << getpid()
-       << ", \"status\": " << quoted(code_name(static_cast<int>(status.code()))) << ", \"error\": " << quoted(status.message())
-       << ", \"operations\": [";
+  file << "{\"format\": \"gimbal-flight-recorder-1\", \"communicator\": " << quoted(origin.communicator)
+       << ", \"rank\": " << origin.rank << ", \"size\": " << origin.size << ", \"host\": " << quoted(origin.host)
+       << ", \"pid\": " << getpid() << ", \"clock\": {\"offset_ns\": " << origin.clock.offset_ns
+       << ", \"uncertainty_ns\": " << origin.clock.uncertainty_ns
+       << "}, \"status\": " << quoted(code_name(static_cast<int>(origin.status.code())))
+       << ", \"error\": " << quoted(origin.status.message()) << ", \"operations\": [";
   const char* separator = "\n  ";
   for (const Entry* entry : recent()) {
     file << separator;

@@ -18,8 +18,24 @@
 
 namespace gimbal {
 
+// How far this rank's monotonic clock is behind rank 0's, by half a round trip at most wrong.
+struct ClockOffset {
+  int64_t offset_ns = 0;
+  int64_t uncertainty_ns = 0;
+};
+
 class FlightRecorder {
  public:
+  // Whose operations they are.
+  struct Origin {
+    std::string communicator;
+    Rank rank = 0;
+    Rank size = 1;
+    std::string host;
+    ClockOffset clock;
+    Status status;
+  };
+
   static constexpr size_t kEntries = 256;
 
   enum class Writer : uint8_t { kCaller, kBackground };
@@ -58,7 +74,7 @@ class FlightRecorder {
 
   // One JSON object: communicator, rank, size, and the operations, oldest first. SYSTEM with the path when it cannot be
   // written.
-  Status write_json(const std::string& path, const std::string& communicator, Rank rank, Rank size, const Status& status) const;
+  Status write_json(const std::string& path, const Origin& origin) const;
 
  private:
   static constexpr uint64_t kUntimed = 1;

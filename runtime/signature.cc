@@ -40,17 +40,25 @@ uint32_t hash_signature(const Signature& signature) {
                                32);
 }
 
+SignatureNames name_parts(const Signature& signature) {
+  const auto collective = static_cast<Collective>(signature.kind & 0xff);
+  const uint32_t op = (signature.kind >> 16) & 0xff;
+  SignatureNames names;
+  names.collective = static_cast<uint32_t>(collective) < kCollectiveCount ? collective_name(collective) : "unknown operation";
+  names.dtype = dtype_name(static_cast<DType>((signature.kind >> 8) & 0xff));
+  if (has_op(collective)) names.op = op < kReduceOpCount ? reduce_op_name(static_cast<ReduceOp>(op)) : "unknown";
+  return names;
+}
+
 std::string describe(const Signature& signature) {
   const auto collective = static_cast<Collective>(signature.kind & 0xff);
-  std::string text(static_cast<uint32_t>(collective) < kCollectiveCount ? collective_name(collective) : "unknown operation");
+  const SignatureNames names = name_parts(signature);
+  std::string text = names.collective;
   if (signature.sequence != 0) text += " #" + std::to_string(signature.sequence);
   if (collective == Collective::kBarrier) return text;
   text += " (count " + std::to_string(signature.count) + ", ";
-  text += dtype_name(static_cast<DType>((signature.kind >> 8) & 0xff));
-  if (has_op(collective)) {
-    const uint32_t op = (signature.kind >> 16) & 0xff;
-    text.append(", ").append(op < kReduceOpCount ? reduce_op_name(static_cast<ReduceOp>(op)) : "unknown");
-  }
+  text += names.dtype;
+  if (!names.op.empty()) text += ", " + names.op;
   if ((signature.kind & kWeighted) != 0) text += (signature.kind & kNormalized) != 0 ? ", weighted mean" : ", weighted sum";
   if (signature.root < -1) {
     // Two groups of one total differ in their parts only.

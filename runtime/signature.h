@@ -27,4 +27,12 @@ uint32_t hash_signature(const Signature& signature);
 // "all_reduce #17 (count 100, float, sum)", "broadcast #3 (count 5, int32, root 2)".
 std::string describe(const Signature& signature);
 
+// Its parts by name; op is "" for what does not reduce.
+struct SignatureNames {
+  std::string collective;
+  std::string dtype;
+  std::string op;
+};
+SignatureNames name_parts(const Signature& signature);
+
 }  // namespace gimbal

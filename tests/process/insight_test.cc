@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "tests/support/command.h"
 #include "tests/support/expect_ok.h"
 #include "tests/support/scenario.h"
 #include "tests/support/scoped_environment.h"
@@ -223,6 +224,29 @@ TEST_P(Insight, OneRankAloneIsRecordedAndCountedToo) {
     ASSERT_EQ(report["operations"].size(), 1U);
     EXPECT_EQ(report["operations"][0]["state"], "GIMBAL_OK");
   });
+}
+
+TEST_P(Insight, TraceNamesTheFirstDivergenceOfRanksThatCalledDifferentThings) {
+  const std::string folder = testing::TempDir() + "gimbal-trace-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const ScopedEnvironment to_files("GIMBAL_FLIGHT_RECORDER", folder + "/%r.json");
+  run_ranks(GetParam(), 3, [](const RankContext& context) {
+    Communicator communicator(context);
+    std::vector<float> values(200, 1);
+    for (int i = 0; i < 3; ++i) communicator.all_reduce(values.data(), values.data(), 10, GIMBAL_FLOAT32, GIMBAL_SUM);
+    const size_t count = context.rank == 1 ? 200 : 100;
+    EXPECT_EQ(gimbal_all_reduce(values.data(), values.data(), count, GIMBAL_FLOAT32, GIMBAL_SUM, communicator.get(), nullptr),
+              GIMBAL_MISMATCH);
+  });
+  const std::string timeline = folder + "/timeline.json";
+  const CommandResult result =
+      run_command({binary("gimbal-trace"), folder + "/0.json", folder + "/1.json", folder + "/2.json", "--timeline", timeline});
+  EXPECT_EQ(result.status, 1) << result.out << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("first divergence: #4 called with count 100 and 200\n"),
+                                HasSubstr("ranks 0, 2: all_reduce #4 (count 100")));
+  std::ifstream file(timeline);
+  EXPECT_GE(nlohmann::json::parse(file)["traceEvents"].size(), 3 * 4U);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_P(Insight, ExplainSaysTheSameOnAllRanksAndCutsWhatDoesNotFit) {

@@ -24,8 +24,12 @@ class FlightRecorderTest : public testing::Test {
     return make_signature(call, sequence);
   }
 
+  static FlightRecorder::Origin origin(const std::string& name, const Status& status) {
+    return {.communicator = name, .rank = 1, .size = 4, .host = "host", .clock = {.offset_ns = -5}, .status = status};
+  }
+
   nlohmann::json written(const std::string& name = "world", const Status& status = {}) {
-    EXPECT_TRUE(recorder_->write_json(path_.string(), name, 1, 4, status).ok());
+    EXPECT_TRUE(recorder_->write_json(path_.string(), origin(name, status)).ok());
     std::ifstream file(path_);
     return nlohmann::json::parse(file);
   }
@@ -96,7 +100,7 @@ TEST_F(FlightRecorderTest, ForgetsOnDemand) {
 }
 
 TEST_F(FlightRecorderTest, FileThatCannotBeWrittenIsAnErrorWithItsPath) {
-  const Status status = recorder_->write_json("/no/such/folder/report.json", "world", 0, 1, {});
+  const Status status = recorder_->write_json("/no/such/folder/report.json", {});
   EXPECT_EQ(status.code(), Code::kSystem);
   EXPECT_NE(status.message().find("/no/such/folder/report.json"), std::string::npos);
 }
