@@ -152,6 +152,7 @@ std::vector<SocketAddress> addresses_to_try(const std::vector<InterfaceAddress>&
   }
   std::ranges::stable_sort(choices, {}, [](const Choice& one) { return std::tuple(one.distance, -one.speed_mbps); });
   std::vector<SocketAddress> addresses;
+  addresses.reserve(choices.size());
   for (Choice& choice : choices) addresses.push_back(std::move(choice.address));
   return addresses;
 }
