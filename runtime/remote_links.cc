@@ -38,7 +38,7 @@ Result<std::unique_ptr<RemoteLinks>> RemoteLinks::connect(Bootstrap& mesh, const
   RETURN_IF_ERROR(reserve_descriptors(peers.size() * streams * links->sets_.size()));
   for (size_t lane_set = 0; lane_set < links->sets_.size(); ++lane_set) {
     LaneSet& set = links->sets_[lane_set];
-    ASSIGN_OR_RETURN(set.poller, SocketPoller::create(SocketIo::kAuto));
+    ASSIGN_OR_RETURN(set.poller, SocketPoller::create(settings.tcp_io));
     ASSIGN_OR_RETURN(std::vector<std::vector<FileDescriptor>> sockets,
                      links->connector_->connect(peers, static_cast<uint32_t>(lane_set), streams, deadline));
     set.streams.resize(static_cast<size_t>(nodes.nranks()));

@@ -129,6 +129,14 @@ Status resolve_emulated_node(Settings& settings) {
   return {};
 }
 
+Result<SocketIo> resolve_tcp_io() {
+  const std::string io = read_environment("GIMBAL_TCP_IO").value_or("auto");
+  if (io == "auto") return SocketIo::kAuto;
+  if (io == "uring") return SocketIo::kUring;
+  if (io == "epoll") return SocketIo::kEpoll;
+  return invalid("GIMBAL_TCP_IO: \"" + io + "\" is not one of auto, uring, epoll");
+}
+
 Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(settings.deterministic, environment_bool("GIMBAL_DETERMINISTIC", false));
   if (config.deterministic != -1) settings.deterministic = config.deterministic == 1;
@@ -141,6 +149,7 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   RETURN_IF_ERROR(resolve_emulated_node(settings));
   ASSIGN_OR_RETURN(const int64_t streams, environment_integer("GIMBAL_TCP_STREAMS", 0, 1, kMaxTcpStreams));
   settings.tcp_streams = static_cast<uint32_t>(streams);
+  ASSIGN_OR_RETURN(settings.tcp_io, resolve_tcp_io());
   settings.caller_progress = config.progress == GIMBAL_PROGRESS_CALLER;
   settings.transport = config.transport != nullptr ? config.transport : read_environment("GIMBAL_TRANSPORT").value_or("auto");
   if (std::ranges::find(kTransports, settings.transport) == std::end(kTransports)) {

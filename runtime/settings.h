@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "gimbal/gimbal.h"
+#include "transport/socket_poller.h"
 
 namespace gimbal {
 
@@ -33,7 +34,8 @@ struct Settings {
   std::string transport = "auto";                // auto, shm, tcp, verbs
   std::string interfaces;                        // GIMBAL_SOCKET_IFNAME
   int64_t link_timeout_ms = 15'000;
-  uint32_t tcp_streams = 0;   // per pair of ranks; 0: by the rate of their interfaces
+  uint32_t tcp_streams = 0;  // per pair of ranks; 0: by the rate of their interfaces
+  SocketIo tcp_io = SocketIo::kAuto;
   int32_t emulated_node = 0;  // of GIMBAL_EMULATE_NODES: ranks with different numbers share no memory
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;

@@ -195,6 +195,7 @@ TEST_P(BadVariables, AreRefusedWithNameAndValue) {
 std::vector<BadVariable> bad_variables() {
   std::vector<BadVariable> bad = {{"GIMBAL_DETERMINISTIC", "7"},
                                   {"GIMBAL_PRECISION", "double"},
+                                  {"GIMBAL_TCP_IO", "select"},
                                   {"GIMBAL_TRANSPORT", "pigeon"},
                                   {"GIMBAL_ALGORITHM", "nosuch:ring"},
                                   {"GIMBAL_ALGORITHM", "ring;"},
