@@ -63,7 +63,13 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_TCP_STREAMS", "1 to 64", "from the interface's rate",
      "TCP connections to each peer on another host; equal on all ranks (docs/transport.md)."},
     {"GIMBAL_TIMEOUT", "duration", "600s", "Deadline of one operation."},
+    {"GIMBAL_TOPO_FILE", "path", "none",
+     "A machine's topology from a file instead of this machine's, for the costs that `gimbal_explain` and the tune cache go "
+     "by; "
+     "nothing is bound by it (docs/topology.md)."},
     {"GIMBAL_TRANSPORT", "auto, shm, tcp, verbs", "auto", "Forces a transport; an impossible one is an error that says why."},
+    {"GIMBAL_TUNE_CACHE", "path, or off", "gimbal/tune-<machine>.json in $XDG_CACHE_HOME or ~/.cache",
+     "What `gimbal-topo tune` has measured of this machine; used when it is there (docs/tuning.md)."},
     {"GIMBAL_WARN_AFTER", "duration", "30s", "After this long in one wait, one line names whom the rank waits for."},
 };
 

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "collectives/algorithm.h"
 #include "collectives/chunk_space.h"
+#include "collectives/tuner.h"
 #include "collectives/verifier.h"
 
 namespace gimbal {
@@ -13,14 +14,10 @@ namespace {
 // From here up an all_reduce of more than two ranks is cheaper in two shots: its p-1 additions per element are divided among
 // ranks.
 constexpr size_t kTwoShotBytes = size_t{16} << 10;
-// Two ranks, one shot: a chunk being staged and one being added fit into a second-level cache of 1 MiB with the output.
-constexpr size_t kPairChunkBytes = size_t{128} << 10;
 // A small message goes in two chunks, so that one is read while the other is copied; smaller ones cost more than they hide.
 constexpr size_t kLeastPairChunkBytes = size_t{8} << 10;
 // Two ranks that are far from each other: from here on the second synchronisation of two shots costs less than the second half.
 constexpr size_t kFarTwoShotBytes = size_t{1} << 20;
-// The largest message whose whole exchange is one flag: beyond it, copying overlaps with reading in chunks.
-constexpr size_t kSmallBytes = 4096;
 
 bool serves_directly(Collective collective) { return collective == Collective::kBarrier || StagedExchange::serves(collective); }
 
@@ -61,6 +58,7 @@ Status check_forced(Collective collective, const std::string& name, const Settin
 
 Status Choice::configure(const Settings& settings, Rank size) {
   forced_chunk_bytes_ = settings.chunk_bytes.value_or(0);
+  slot_bytes_ = settings.slot_bytes;
   stage_slot_bytes_ = std::max(stage_slot_bytes_, forced_chunk_bytes_);
   cache_bytes_ = last_level_cache_bytes();
   // A bare name ("ring") stands for every collective that has it; at least one must.
@@ -137,14 +135,21 @@ bool Choice::forced_to_schedule(Collective collective) const {
   return entry != forced_.end() && entry->second != kDirectAlgorithm;
 }
 
+const Way* Choice::preset(const Call& call) const {
+  if (override_) return &*override_;
+  return is_forced(call.collective) ? nullptr : tuned_.find(call);
+}
+
 bool Choice::is_small(const Call& call) const {
   if (nodes_ > 1 || !SmallExchange::serves(call)) return false;
   if (call.count == 0) return true;
+  if (const Way* given = preset(call)) return given->protocol == Protocol::kFlag;
   if (forced_to_schedule(call.collective)) return false;
-  return call.bytes() <= kSmallBytes;
+  return call.bytes() <= kFlagBytes;
 }
 
 std::string_view Choice::algorithm(const Call& call) const {
+  if (const Way* given = preset(call)) return given->algorithm;
   if (const auto entry = forced_.find(call.collective); entry != forced_.end()) return entry->second;
   if (nodes_ > 1) return default_across_nodes(call);
   return serves_directly(call.collective) ? kDirectAlgorithm : default_schedule(call.collective);
@@ -157,7 +162,10 @@ bool Choice::wants_calibration(Rank size, bool oversubscribed) const {
 StagedChoice Choice::staged(const Call& call, Rank size) const {
   StagedChoice choice;
   const bool pair = size == 2;
-  if (call.collective == Collective::kAllReduce) {
+  // A pair's shots depend on how near its CPUs happen to be, which calibrate() has just looked at and tune has not.
+  if (const Way* given = preset(call); given != nullptr && (override_ || !pair)) {
+    choice.two_shot = given->protocol == Protocol::kTwoShots;
+  } else if (call.collective == Collective::kAllReduce) {
     const bool pair_in_two_shots = measured_.near ? call.bytes() > kPairChunkBytes : call.bytes() >= kFarTwoShotBytes;
     choice.two_shot = pair ? pair_in_two_shots : call.bytes() > kTwoShotBytes;
   }
@@ -188,6 +196,17 @@ DirectChoice Choice::direct(const Call& call, Rank size) const {
   return choice;
 }
 
+Way Choice::way(const Call& call, Rank size) const {
+  if (is_small(call)) return {kDirectAlgorithm, Protocol::kFlag, 1, kFlagBytes};
+  Way way;
+  way.algorithm = algorithm(call);
+  if (way.algorithm != kDirectAlgorithm) return {way.algorithm, Protocol::kSlots, kScheduleChannels, slot_bytes_};
+  const StagedChoice choice = staged(call, size);
+  way.protocol = choice.two_shot ? Protocol::kTwoShots : Protocol::kOneShot;
+  way.chunk_bytes = choice.chunk_bytes;
+  return way;
+}
+
 std::string Choice::explain(const Call& call, Rank size) const {
   const std::string subject = std::string(collective_name(call.collective)) + " of " + std::to_string(call.bytes()) +
                               " bytes over " + std::to_string(size) + " ranks of " +
@@ -197,7 +216,7 @@ std::string Choice::explain(const Call& call, Rank size) const {
     return subject + "a synchronisation of all ranks";
   if (is_small(call)) return subject + "direct, one flag: every rank reads every rank's few bytes";
   const std::string_view name = algorithm(call);
-  const std::string why = forced_.count(call.collective) != 0 ? " (forced)" : "";
+  const std::string why = is_forced(call.collective) ? " (forced)" : preset(call) != nullptr ? " (as measured)" : "";
   if (name != kDirectAlgorithm) {
     const Algorithm* schedule = find_algorithm(schedule_collective(call.collective), name);
     return subject + std::string(name) + why + ", " + std::string(schedule->description);

@@ -7,6 +7,7 @@
 #include "base/ticks.h"
 #include "collectives/chunk_space.h"
 #include "runtime/direct_exchange.h"
+#include "runtime/explanation.h"
 #include "runtime/links.h"
 #include "runtime/message_exchange.h"
 #include "runtime/remote_links.h"
@@ -20,6 +21,14 @@ namespace {
 
 ReduceFunction reduce_function(const Call& call) {
   return reduces(call.collective) ? find_reduce(call.dtype, call.op) : nullptr;
+}
+
+Call plain_call(Collective collective, size_t bytes, DType dtype) {
+  Call call;
+  call.collective = collective;
+  call.dtype = dtype;
+  call.count = bytes / dtype_size(dtype);
+  return call;
 }
 
 }  // namespace
@@ -217,12 +226,19 @@ void Communicator::ring_self() const {
   if (memory_ != nullptr) memory_->ring_rank(context_->rank);
 }
 
-std::string Communicator::explain(Collective collective, size_t bytes, DType dtype) const {
-  Call call;
-  call.collective = collective;
-  call.dtype = dtype;
-  call.count = bytes / dtype_size(dtype);
-  return size() == 1 ? "one rank: a copy inside this process" : choice_.explain(call, size());
+Way Communicator::way(Collective collective, size_t bytes, DType dtype) const {
+  return choice_.way(plain_call(collective, bytes, dtype), size());
+}
+
+std::string Communicator::explain(Collective collective, size_t bytes, DType dtype) {
+  if (size() == 1) return "one rank: a copy inside this process";
+  const Call call = plain_call(collective, bytes, dtype);
+  if (!estimates_) {
+    Result<Tuner> tuner = make_tuner(*machine_, size(), nodes_.nodes(), cpus_);
+    if (!tuner.ok()) return choice_.explain(call, size()) + "; no prediction: " + tuner.status().message();
+    estimates_ = std::move(tuner).value();
+  }
+  return to_text(explain_call(choice_, *estimates_, call));
 }
 
 StartedOperations& Communicator::started() {

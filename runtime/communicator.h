@@ -33,6 +33,7 @@
 #include "runtime/cpu_spreader.h"
 #include "runtime/flight_recorder.h"
 #include "runtime/fork_guard.h"
+#include "runtime/machine_knowledge.h"
 #include "runtime/metrics.h"
 #include "runtime/node_context.h"
 #include "runtime/node_memory.h"
@@ -64,6 +65,7 @@ class Communicator {
   [[nodiscard]] const std::string& name() const { return settings_.name; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const Log& log() const { return log_; }
+  [[nodiscard]] double cpus() const { return cpus_; }
 
   [[nodiscard]] Status check_not_forked() const;
   // Usable now: not in a forked child, and no error sticks. Every entry point begins with it.
@@ -91,12 +93,17 @@ class Communicator {
   Status dump(const std::string& path) const;
 
   void read_stats(gimbal_stats_t& stats) const;
-  [[nodiscard]] std::string explain(Collective collective, size_t bytes, DType dtype) const;
+  // By the caller's thread: the first call may look the machine over.
+  std::string explain(Collective collective, size_t bytes, DType dtype);
 
   StartedOperations& started();
 
   // For calibrate().
   void choose(const MeasuredChoice& measured) { choice_.set_measured(measured); }
+  // What a call without anything special would take.
+  [[nodiscard]] Way way(Collective collective, size_t bytes, DType dtype) const;
+  // For measure_ways(); equal on all ranks.
+  void override_way(const std::optional<Way>& way) { choice_.override_way(way); }
   // As if no operation had run yet; on all ranks, and before any of them runs the next one.
   void forget_operations();
   // Collective: rank 0's value, on all ranks.
@@ -148,6 +155,8 @@ class Communicator {
                                                        std::unique_ptr<Bootstrap> bootstrap, Deadline deadline);
   Status make_ready(Deadline deadline);
   Status agree_on_settings(Deadline deadline);
+  // differently_tuned: a rank whose tune cache is not rank 0's; 0: none.
+  void adopt_tuning(Rank differently_tuned, double cpus);
   Status map_node(Deadline deadline);
   Status meet_other_nodes(Deadline deadline);
 
@@ -199,7 +208,10 @@ class Communicator {
   std::unique_ptr<ScheduledOperations> scheduled_;
   Allocations allocations_;
   std::map<void*, size_t> registered_;  // by gimbal_register
+  std::shared_ptr<const MachineKnowledge> machine_;
+  double cpus_ = 1;  // that the node's ranks may use together
   Choice choice_;
+  std::optional<Tuner> estimates_;  // made by the first explain()
   WaitPolicy policy_ = {};
   AdaptiveWaitPolicy adaptive_policy_;  // of blocking calls
   WaitPolicy background_policy_ = {};

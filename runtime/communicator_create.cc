@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/environment.h"
+#include "base/hash.h"
 #include "base/process_registry.h"
 #include "runtime/calibration.h"
 #include "runtime/clock_offset.h"
@@ -34,17 +35,12 @@ struct RankSettings {
   uint32_t element_precision;
   uint64_t algorithms_hash;
   uint64_t transport_hash;
+  uint64_t tuning_digest;
 };
 
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span<const T, 1>(&value, 1));
-}
-
-uint64_t hash_text(const std::string& text) {  // FNV-1a
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
 }
 
 std::string algorithms_text(const std::map<Collective, std::string>& algorithms) {
@@ -89,6 +85,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const gimbal_config_t
   auto communicator = std::shared_ptr<Communicator>(new Communicator(std::move(settings), std::move(log)));
   Settings& resolved = communicator->settings_;
   RETURN_IF_ERROR(communicator->choice_.configure(resolved, resolved.size));
+  ASSIGN_OR_RETURN(communicator->machine_, read_machine_knowledge(resolved, communicator->log_));
   if (resolved.size == 1) return communicator;
 
   const Deadline deadline = Deadline::after_ms(resolved.connect_timeout_ms);
@@ -173,12 +170,14 @@ Status Communicator::agree_on_settings(Deadline deadline) {
   mine.element_precision = settings_.element_precision ? 1 : 0;
   mine.algorithms_hash = hash_text(algorithms_text(settings_.algorithms));
   mine.transport_hash = hash_text(settings_.transport);
+  mine.tuning_digest = machine_->tuning_digest;
   ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(mine), deadline));
   cpu_set_t usable;
   CPU_ZERO(&usable);
   double quota = mine.quota_cpus;
   Rank node_ranks = 0;
   std::vector<int32_t> node_names;
+  Rank differently_tuned = 0;
   RankSettings first = {};
   for (Rank peer = 0; peer < size(); ++peer) {
     const std::vector<std::byte>& value = values[static_cast<size_t>(peer)];
@@ -190,6 +189,7 @@ Status Communicator::agree_on_settings(Deadline deadline) {
     std::memcpy(&theirs, value.data(), sizeof(theirs));
     if (peer == 0) first = theirs;
     RETURN_IF_ERROR(compare_settings(first, peer, theirs));
+    if (theirs.tuning_digest != first.tuning_digest) differently_tuned = peer;
     node_names.push_back(theirs.node_name);
     if (theirs.node_name != mine.node_name) continue;
     ++node_ranks;
@@ -206,11 +206,32 @@ Status Communicator::agree_on_settings(Deadline deadline) {
   // A progress thread shares the CPUs with the computing threads: it is one more runner per rank.
   background_policy_ = choose_wait_policy(2 * node_ranks, cpus);
   oversubscribed_ = node_ranks > cpus;
+  adopt_tuning(differently_tuned, cpus);
   log_.info(std::to_string(node_ranks) + " ranks on " + std::to_string(cpus) + " usable CPUs" +
             (nodes_.nodes() > 1
                  ? ", on node " + std::to_string(nodes_.node_of(rank())) + " of " + std::to_string(nodes_.nodes())
                  : ""));
   return {};
+}
+
+// Ranks that choose differently would wait for each other for ever: all go by equal measurements, or none by any.
+void Communicator::adopt_tuning(Rank differently_tuned, double cpus) {
+  if (differently_tuned != 0) {
+    if (rank() == 0) {
+      log_.warning("rank 0 and rank " + std::to_string(differently_tuned) +
+                   " have different tune caches (GIMBAL_TUNE_CACHE): no rank uses what was measured");
+    }
+    auto untuned = std::make_shared<MachineKnowledge>(*machine_);
+    untuned->tuning.reset();
+    untuned->tuning_digest = 0;
+    machine_ = std::move(untuned);
+  }
+  cpus_ = cpus;
+  if (!machine_->tuning || nodes_.nodes() > 1) return;
+  const TunedRun* run = find_run(*machine_->tuning, size(), cpus);
+  if (run == nullptr) return;
+  choice_.use_tables(TunedTables(*run, size(), settings_.deterministic));
+  log_.info("chooses as measured with " + std::to_string(run->ranks()) + " ranks by gimbal-topo tune");
 }
 
 Status Communicator::map_node(Deadline deadline) {
@@ -293,6 +314,7 @@ Result<std::shared_ptr<Communicator>> Communicator::derive(std::span<const Rank>
   log.set_prefix("gimbal[" + settings.name + " rank " + std::to_string(settings.rank) + "/" + std::to_string(settings.size) +
                  "]");
   auto child = std::shared_ptr<Communicator>(new Communicator(settings, std::move(log)));
+  child->machine_ = machine_;
   RETURN_IF_ERROR(child->choice_.configure(settings, settings.size));
   if (settings.size == 1) return child;
   ASSIGN_OR_RETURN(std::unique_ptr<Bootstrap> bootstrap, bootstrap_->derive(members, settings.name, tag, deadline));

@@ -164,6 +164,8 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
                    environment_bytes("GIMBAL_SLOT_BYTES", settings.slot_bytes, size_t{1} << 10, size_t{16} << 20));
   settings.slot_bytes = settings.slot_bytes / 64 * 64;
   settings.job_key = read_environment("GIMBAL_JOB_KEY").value_or("");
+  settings.topology_file = read_environment("GIMBAL_TOPO_FILE").value_or("");
+  settings.tune_cache = read_environment("GIMBAL_TUNE_CACHE").value_or("");
   settings.flight_recorder = read_environment("GIMBAL_FLIGHT_RECORDER").value_or("");
   settings.metrics_file = read_environment("GIMBAL_METRICS_FILE").value_or("");
   ASSIGN_OR_RETURN(settings.metrics_period_ms, read_deadline_ms("GIMBAL_METRICS_PERIOD", settings.metrics_period_ms));

@@ -40,6 +40,8 @@ struct Settings {
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;
   std::optional<int64_t> spin_ns;
+  std::string topology_file;    // empty: this machine
+  std::string tune_cache;       // a path or "off"; empty: the usual place
   std::string flight_recorder;  // path with %r, %h, %p, %n; empty: none
   std::string metrics_file;     // the same
   int64_t metrics_period_ms = 10'000;

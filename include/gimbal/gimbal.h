@@ -346,8 +346,9 @@ GIMBAL_EXPORT gimbal_status_t gimbal_group_end(void);
 
 /* ---- Insight ------------------------------------------------------------------------------------------------------------ */
 
-/* Writes which algorithm an operation of so many bytes per rank would take and why, as text of at most size bytes with the
- * closing NUL; GIMBAL_INVALID_ARGUMENT when it does not fit (the text is cut). */
+/* Writes which algorithm an operation of so many bytes per rank would take, what that is predicted to cost, which one comes
+ * next and why, as text of at most size bytes with the closing NUL; GIMBAL_INVALID_ARGUMENT when it does not fit (the text is
+ * cut; 1024 bytes are enough). The first call looks the machine over, which takes milliseconds. */
 GIMBAL_EXPORT gimbal_status_t gimbal_explain(gimbal_comm_t comm, gimbal_collective_t collective, size_t bytes,
                                              gimbal_dtype_t dtype, char* text, size_t size);
 

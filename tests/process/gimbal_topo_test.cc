@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
@@ -175,6 +176,71 @@ TEST_F(GimbalTopo, CheckReturnsTheWorstOfItsLines) {
   const CommandResult files = run_command({"sh", "-c", "ulimit -n 32; exec " + binary("gimbal-topo") + " check"});
   EXPECT_EQ(files.status, 2);
   EXPECT_THAT(files.out, HasSubstr("FAILS  open files     32 at most"));
+}
+
+TEST_F(GimbalTopo, ExplainsTheChoiceOnThisMachineAndOnOthers) {
+  const CommandResult here = topo({"explain", "--bytes", "8..1M"}, {{"GIMBAL_TUNE_CACHE", "off"}});
+  EXPECT_EQ(here.status, 0) << here.err;
+  EXPECT_THAT(here.out, AllOf(StartsWith("all_reduce of float over "), HasSubstr("this machine"), HasSubstr("direct"),
+                              HasSubstr("Why, where the choice changes:"), HasSubstr("; predicted ")));
+  const CommandResult cluster =
+      topo({"explain", "--ranks", "8", "--nodes", "2", "--load", kFixtures + "two_socket.xml", "--json"});
+  EXPECT_EQ(cluster.status, 0) << cluster.err;
+  const nlohmann::json report = nlohmann::json::parse(cluster.out);
+  EXPECT_EQ(report["nodes"], 2);
+  EXPECT_EQ(report["sizes"].size(), 28U);
+  for (const nlohmann::json& size : report["sizes"]) {
+    EXPECT_NE(size["algorithm"], "direct");
+    EXPECT_GT(size["predicted"]["time_us"], 0);
+    EXPECT_GT(size["runner_up"]["time_us"], 0);
+    EXPECT_FALSE(size["why"].get<std::string>().empty());
+  }
+}
+
+TEST_F(GimbalTopo, ExplainTellsWhatIsForced) {
+  const CommandResult result = topo({"explain", "--ranks", "4", "--bytes", "64K"}, {{"GIMBAL_ALGORITHM", "all_reduce:ring"}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("ring (forced)"));
+  const CommandResult impossible =
+      topo({"explain", "--ranks", "4", "--nodes", "2", "--bytes", "64K"}, {{"GIMBAL_ALGORITHM", "all_reduce:direct"}});
+  EXPECT_EQ(impossible.status, 1);
+  EXPECT_THAT(impossible.err, HasSubstr("is for the ranks of one node"));
+}
+
+TEST_F(GimbalTopo, ExplainAndTuneRefuseNonsenseInOneSentenceThatNamesIt) {
+  const std::vector<std::vector<std::string>> nonsense = {{"explain", "--collective", "all_reduces"},
+                                                          {"explain", "--ranks", "1"},
+                                                          {"explain", "--ranks", "12abc"},
+                                                          {"explain", "--ranks", "-1"},
+                                                          {"explain", "--nodes", "0"},
+                                                          {"explain", "--bytes", "0"},
+                                                          {"explain", "--bytes", "1M..8"},
+                                                          {"explain", "--bytes", "x"},
+                                                          {"explain", "--bytes", "99999999999999999999"},
+                                                          {"explain", "--datatype", "floats"},
+                                                          {"tune", "--ranks", "1"},
+                                                          {"tune", "--ranks", "2,,4"},
+                                                          {"tune", "--ranks", "0x2"},
+                                                          {"tune", "--collective", "send"}};
+  for (const std::vector<std::string>& arguments : nonsense) {
+    const CommandResult result = topo(arguments);
+    EXPECT_NE(result.status, 0) << arguments[1] << " " << arguments[2];
+    EXPECT_THAT(result.err, AllOf(StartsWith("gimbal-topo: "), HasSubstr(arguments[1]))) << arguments[2];
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST_F(GimbalTopo, WhatTuneHasMeasuredIsUsed) {
+  const std::vector<std::pair<std::string, std::string>> environment = {{"GIMBAL_TUNE_CACHE", file("tune.json")}};
+  CommandOptions options;
+  options.environment = environment;
+  const CommandResult tuned = run_command({binary("gimbal-topo"), "tune", "--ranks", "2", "--collective", "gather"}, options);
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  EXPECT_THAT(tuned.out, AllOf(HasSubstr("2 ranks, gather of 8 B: "), HasSubstr("2 ranks: kept in " + file("tune.json"))));
+  const CommandResult explained =
+      topo({"explain", "--ranks", "2", "--collective", "gather", "--bytes", "64K", "--json"}, environment);
+  ASSERT_EQ(explained.status, 0) << explained.err;
+  EXPECT_EQ(nlohmann::json::parse(explained.out)["sizes"][0]["predicted"]["measured"], true) << explained.out;
 }
 
 }  // namespace

@@ -252,14 +252,14 @@ TEST_P(Insight, TraceNamesTheFirstDivergenceOfRanksThatCalledDifferentThings) {
 TEST_P(Insight, ExplainSaysTheSameOnAllRanksAndCutsWhatDoesNotFit) {
   run_ranks(GetParam(), 2, [](const RankContext& context) {
     Communicator communicator(context, "ring");
-    char text[512];
+    char text[1024];
     for (int collective = 0; collective <= GIMBAL_ALL_TO_ALL_V; ++collective) {
       expect_ok(gimbal_explain(communicator.get(), static_cast<gimbal_collective_t>(collective), 100'000, GIMBAL_FLOAT32, text,
                                sizeof(text)));
       EXPECT_TRUE(communicator.equal_on_all_ranks(std::as_bytes(std::span(text, strlen(text))))) << text;
     }
     expect_ok(gimbal_explain(communicator.get(), GIMBAL_ALL_REDUCE, 100'000, GIMBAL_FLOAT32, text, sizeof(text)));
-    EXPECT_THAT(text, AllOf(HasSubstr("ring"), HasSubstr("forced")));
+    EXPECT_THAT(text, AllOf(HasSubstr("ring"), HasSubstr("forced"), HasSubstr("; predicted "), HasSubstr("; next is direct")));
     char small[8];
     EXPECT_EQ(gimbal_explain(communicator.get(), GIMBAL_ALL_REDUCE, 8, GIMBAL_FLOAT32, small, sizeof(small)),
               GIMBAL_INVALID_ARGUMENT);

@@ -7,8 +7,10 @@
 #include "base/parse.h"
 #include "tools/gimbal_topo/checks.h"
 #include "tools/gimbal_topo/drawing.h"
+#include "tools/gimbal_topo/explain.h"
 #include "tools/gimbal_topo/json_report.h"
 #include "tools/gimbal_topo/text_report.h"
+#include "tools/gimbal_topo/tune.h"
 #include "topology/discover.h"
 #include "topology/graph_json.h"
 #include "topology/load.h"
@@ -74,6 +76,33 @@ int check(const Options& options) {
   return static_cast<int>(worst_of(lines));
 }
 
+int print_explanation(const ExplainCommand& command) {
+  const Result<std::string> text = explain(command);
+  if (!text.ok()) return refuse(text.status().message(), kFailedStatus);
+  const Status printed = print(*text);
+  return printed.ok() ? 0 : refuse(printed.message(), kFailedStatus);
+}
+
+CLI::App* add_explain(CLI::App& app, ExplainCommand& command) {
+  CLI::App* sub = app.add_subcommand("explain", "Which algorithm is taken at each size, what it is predicted to cost, and why");
+  sub->add_option("--collective", command.collective, "all_reduce, all_gather, ... (all_reduce)");
+  sub->add_option("--ranks", command.ranks, "Ranks in all: 2 to 100000 (one per allowed CPU)");
+  sub->add_option("--nodes", command.nodes, "Machines like this one that they are spread over (1)");
+  sub->add_option("--bytes", command.bytes, "A size per rank, or two with .. between them (8..1G)");
+  sub->add_option("--datatype", command.datatype, "Type of the elements (float)");
+  sub->add_option("--load", command.load, "Another machine: Gimbal's JSON, hwloc's XML or NCCL's topology XML");
+  sub->add_flag("--json", command.json, "Print JSON");
+  return sub;
+}
+
+CLI::App* add_tune(CLI::App& app, TuneCommand& command) {
+  CLI::App* sub = app.add_subcommand("tune", "Measures this machine (seconds) and keeps what it finds for the library");
+  sub->add_option("--ranks", command.ranks, "Numbers of ranks to measure, as 2,4,8 (powers of two up to the CPUs, and to 8)");
+  sub->add_option("--collective", command.collectives, "What to measure, as all_reduce,all_gather (all of them)");
+  sub->add_option("--output", command.output, "The file to keep it in (where the library looks: GIMBAL_TUNE_CACHE)");
+  return sub;
+}
+
 int run(int argc, char** argv) {
   CLI::App app(
       "Shows the machine: its tree, what this process may use, GPUs and NICs, how they reach each other, what is degraded.",
@@ -88,6 +117,10 @@ int run(int argc, char** argv) {
   CLI::App* checking =
       app.add_subcommand("check", "What here would fail or be slow; exit status 0: nothing, 1: slow, 2: fails");
   checking->add_option("--ranks", options.ranks, "How many ranks will run here: 1 to 100000 (one per allowed PU)");
+  ExplainCommand explained;
+  const CLI::App* explaining = add_explain(app, explained);
+  TuneCommand tuned;
+  const CLI::App* tuning = add_tune(app, tuned);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {  // --help, --version
@@ -96,6 +129,8 @@ int run(int argc, char** argv) {
     return refuse(std::string(error.what()) + " (see gimbal-topo --help)", kUsageStatus);
   }
   if (checking->parsed()) return check(options);
+  if (explaining->parsed()) return print_explanation(explained);
+  if (tuning->parsed()) return run_tune(tuned, argc, argv);
   const Status shown = show(options);
   return shown.ok() ? 0 : refuse(shown.message(), kFailedStatus);
 }

@@ -176,5 +176,59 @@ TEST(Calibration, TakesTheLeastMedian) {
   EXPECT_EQ(fastest({{7}, {7}}), 0U) << "the first of equals";
 }
 
+// What tune found: ring for all_reduce from 64 KiB, flags below.
+TunedRun tuned_run() {
+  TunedRun run;
+  run.inputs.ranks_per_node = 4;
+  run.inputs.place_of.assign(4, 0);
+  run.tables[{Collective::kAllReduce, DType::kFloat32}] = {{0, {kDirectAlgorithm, Protocol::kFlag, 1, kFlagBytes}},
+                                                           {4097, {kDirectAlgorithm, Protocol::kTwoShots, 1, kChunkBytes}},
+                                                           {65536, {"ring", Protocol::kSlots, 2, kSlotBytes}}};
+  return run;
+}
+
+Call floats(size_t bytes) {
+  Call call = call_of(Collective::kAllReduce, bytes / sizeof(float));
+  call.dtype = DType::kFloat32;
+  return call;
+}
+
+TEST(TunedChoice, TakesThePlaceOfTheThresholds) {
+  Choice choice = make_choice({}, 4);
+  choice.use_tables(TunedTables(tuned_run(), 4, false));
+  EXPECT_EQ(choice.way(floats(4096), 4).protocol, Protocol::kFlag);
+  EXPECT_EQ(choice.way(floats(8192), 4).protocol, Protocol::kTwoShots);
+  EXPECT_TRUE(choice.staged(floats(8192), 4).two_shot);
+  EXPECT_EQ(choice.algorithm(floats(65536)), "ring");
+  EXPECT_THAT(choice.explain(floats(65536), 4), HasSubstr("ring (as measured)"));
+  EXPECT_EQ(choice.algorithm(call_of(Collective::kAllGather, 65536)), kDirectAlgorithm) << "not measured";
+}
+
+TEST(TunedChoice, GivesWayToWhatIsForced) {
+  Settings settings;
+  settings.algorithms = parse_algorithms("all_reduce:double_tree").value();
+  Choice choice = make_choice(settings, 4);
+  choice.use_tables(TunedTables(tuned_run(), 4, false));
+  EXPECT_EQ(choice.algorithm(floats(65536)), "double_tree");
+}
+
+TEST(TunedChoice, IsLeftOutWhereSumsMustBeDeterministic) {
+  Settings settings;
+  settings.deterministic = true;
+  Choice choice = make_choice(settings, 4);
+  choice.use_tables(TunedTables(tuned_run(), 4, true));
+  EXPECT_EQ(choice.algorithm(floats(65536)), kDirectAlgorithm);
+}
+
+TEST(ForcedChoice, IsStrictForEveryCollective) {
+  for (int value = 0; value < kCollectiveCount; ++value) {
+    const auto collective = static_cast<Collective>(value);
+    const Status status = refusal(std::string(collective_name(collective)) + ":no_such", 4);
+    EXPECT_EQ(status.code(), Code::kUnsupported) << collective_name(collective);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("\"no_such\" for " + std::string(collective_name(collective))),
+                                        HasSubstr("does not exist; there is ")));
+  }
+}
+
 }  // namespace
 }  // namespace gimbal::test
