@@ -179,6 +179,7 @@ SimulationInput simulation_input(const CostInputs& inputs, const Workload& work)
 
 std::unique_ptr<NodeShape> shape_of(const CostInputs& inputs, Rank nranks) {
   std::vector<int32_t> nodes;
+  nodes.reserve(static_cast<size_t>(nranks));
   for (Rank rank = 0; rank < nranks; ++rank) nodes.push_back(node_of(inputs, rank));
   return std::make_unique<NodeShape>(nodes);
 }

@@ -49,7 +49,7 @@ Result<std::shared_ptr<SharedSegment>> share_segment(Bootstrap& mesh, const Node
   const bool first = rank == members.front();
   std::shared_ptr<SharedSegment> segment;
   std::string problem;
-  const auto keep = [&](Result<std::shared_ptr<SharedSegment>> result) {
+  const auto keep = [&](Result<std::shared_ptr<SharedSegment>>&& result) {
     if (result.ok()) {
       segment = *std::move(result);
     } else {

@@ -20,8 +20,9 @@ bool can_take(const Way& way, Collective collective, Rank ranks) {
 TunedTables::TunedTables(const TunedRun& run, Rank ranks, bool deterministic) {
   std::map<std::pair<Collective, DType>, Rows> tables;
   for (const auto& [key, rows] : run.tables) {
-    if (deterministic && reduces(key.first)) continue;
-    if (std::all_of(rows.begin(), rows.end(), [&](const TableRow& row) { return can_take(row.way, key.first, ranks); })) {
+    const Collective collective = key.first;
+    if (deterministic && reduces(collective)) continue;
+    if (std::all_of(rows.begin(), rows.end(), [&](const TableRow& row) { return can_take(row.way, collective, ranks); })) {
       tables.emplace(key, rows);
     }
   }

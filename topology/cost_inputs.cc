@@ -46,6 +46,7 @@ std::vector<NodeId> cpus_in_order(const TopologyGraph& graph) {
   }
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<NodeId> cpus;
+  cpus.reserve(ordered.size());
   for (const auto& [turn, id] : ordered) cpus.push_back(id);
   return cpus;
 }
@@ -93,6 +94,7 @@ void apply_interconnect(const TopologyGraph& graph, CostInputs& inputs) {
 void place_on_cpus(const TopologyGraph& graph, CostInputs& inputs) {
   const std::vector<NodeId> cpus = cpus_in_order(graph);
   std::vector<NodeId> groups;
+  groups.reserve(cpus.size());
   for (const NodeId cpu : cpus) groups.push_back(cache_group(graph, cpu));
   // A file that tells of devices only: its NUMA nodes stand for CPUs, as many as are needed.
   if (groups.empty()) groups = of_first_machine(graph, NodeKind::kNuma);

@@ -113,6 +113,7 @@ Status measure_all(const std::vector<Rank>& ranks, const std::string& path) {
       setenv("GIMBAL_ALGORITHM", (std::string("all_reduce:") + algorithm).c_str(), 1);
       std::vector<std::string> arguments = {"bench_predict", "--as-rank", algorithm, "--save", path};
       std::vector<char*> pointers;
+      pointers.reserve(arguments.size());
       for (std::string& argument : arguments) pointers.push_back(argument.data());
       ASSIGN_OR_RETURN(const int status,
                        run_self_as_ranks("bench_predict", count, static_cast<int>(pointers.size()), pointers.data()));

@@ -119,6 +119,7 @@ Status print_command(const Options& options) {
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   std::vector<Schedule> schedules;
+  schedules.reserve(ranks.size());
   for (const Rank rank : ranks) schedules.push_back(build_schedule(*algorithm, request.spec(), rank, request.fusion));
   if (draws) {
     ASSIGN_OR_RETURN(const std::string svg, draw_schedule(request.spec(), schedules, title_of(request, *algorithm)));

@@ -24,6 +24,7 @@ constexpr double kPanelHeight = 300;
 constexpr double kPanelPitch = 510;
 constexpr double kAxisWidth = 62;
 constexpr double kKeyPitch = 20;
+constexpr size_t kKeyColumns = 3;
 
 class Plot {
  public:
@@ -43,8 +44,8 @@ class Plot {
     draw_panel(kMargin + kPanelPitch, "time, us", [](const Figure& figure) { return figure.time_us; });
     const double key_top = kTop + kPanelHeight + 62;
     for (size_t i = 0; i < algorithms_.size(); ++i) draw_key(i, key_top);
-    const auto rows = static_cast<double>((algorithms_.size() + 2) / 3);
-    return svg_.finish(2 * kMargin + kPanelPitch + kAxisWidth + kPanelWidth, key_top + rows * kKeyPitch + 16);
+    const size_t rows = (algorithms_.size() + kKeyColumns - 1) / kKeyColumns;
+    return svg_.finish(2 * kMargin + kPanelPitch + kAxisWidth + kPanelWidth, key_top + static_cast<double>(rows) * kKeyPitch + 16);
   }
 
  private:
@@ -86,8 +87,9 @@ class Plot {
   }
 
   void draw_key(size_t index, double top) {
-    const double x = kMargin + static_cast<double>(index % 3) * 320;
-    const double y = top + static_cast<double>(index / 3) * kKeyPitch;
+    const size_t row = index / kKeyColumns;
+    const double x = kMargin + static_cast<double>(index % kKeyColumns) * 320;
+    const double y = top + static_cast<double>(row) * kKeyPitch;
     svg_.line(x, y - 4, x + 22, y - 4, {color(index), 2.6});
     const bool has_bound = std::any_of(figures_.begin(), figures_.end(), [&](const Figure& figure) {
       return figure.algorithm == algorithms_[index] && figure.method == Method::kBound;

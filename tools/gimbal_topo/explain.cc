@@ -37,6 +37,7 @@ Result<Choice> make_choice(const Settings& settings, const MachineKnowledge& kno
   RETURN_IF_ERROR(choice.configure(settings, request.ranks));
   const Rank per_node = (request.ranks + request.nodes - 1) / request.nodes;
   std::vector<int32_t> nodes;
+  nodes.reserve(static_cast<size_t>(request.ranks));
   for (Rank rank = 0; rank < request.ranks; ++rank) nodes.push_back(rank / per_node);
   RETURN_IF_ERROR(choice.place(NodeShape(nodes), settings));
   if (!knowledge.tuning || request.nodes > 1) return choice;
