@@ -45,7 +45,8 @@ class Plot {
     const double key_top = kTop + kPanelHeight + 62;
     for (size_t i = 0; i < algorithms_.size(); ++i) draw_key(i, key_top);
     const size_t rows = (algorithms_.size() + kKeyColumns - 1) / kKeyColumns;
-    return svg_.finish(2 * kMargin + kPanelPitch + kAxisWidth + kPanelWidth, key_top + static_cast<double>(rows) * kKeyPitch + 16);
+    return svg_.finish(2 * kMargin + kPanelPitch + kAxisWidth + kPanelWidth,
+                       key_top + static_cast<double>(rows) * kKeyPitch + 16);
   }
 
  private:
