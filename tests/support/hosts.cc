@@ -50,6 +50,9 @@ void check(int result, const char* what) {
 }  // namespace
 
 Result<std::unique_ptr<Hosts>> Hosts::start(size_t count, const std::string& rate) {
+#ifdef __SANITIZE_THREAD__
+  return Status(Code::kUnsupported, "a process under ThreadSanitizer has a second thread, and cannot move to an emulated host");
+#endif
   std::unique_ptr<Hosts> hosts(new Hosts());
   auto [commands_end, commands] = make_pipe();
   auto [answers, answers_end] = make_pipe();
