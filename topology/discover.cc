@@ -1,5 +1,7 @@
 #include "topology/discover.h"
 
+#include <mutex>
+
 #include "base/cpu.h"
 #include "topology/gpu_drivers.h"
 #include "topology/hwloc_reader.h"
@@ -20,7 +22,11 @@ void add_allowance(TopologyGraph& graph) {
 }  // namespace
 
 Result<TopologyGraph> discover_topology() {
+  // One rank of a process at a time: hwloc asks libudev, which fills a table of its own at its first use, without a lock.
+  static std::mutex asks_libudev;
+  std::unique_lock<std::mutex> lock(asks_libudev);
   ASSIGN_OR_RETURN(const HwlocTopology topology, load_hwloc(nullptr));
+  lock.unlock();
   TopologyGraph graph = graph_from_hwloc(topology.get());
   graph.is_this_machine = hwloc_topology_is_thissystem(topology.get()) != 0;
   if (graph.is_this_machine) {
