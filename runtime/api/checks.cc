@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "collectives/chunk_space.h"
+
 namespace gimbal::api {
 namespace {
 
@@ -18,28 +20,6 @@ Status too_many_bytes(const Call& call, size_t blocks) {
 bool multiply(const Call& call, size_t blocks, size_t& bytes) {
   return !__builtin_mul_overflow(call.count, call.element_bytes(), &bytes) && !__builtin_mul_overflow(bytes, blocks, &bytes) &&
          bytes <= SIZE_MAX / 2;
-}
-
-// Whether one of the buffers holds a block for every rank.
-bool spans_blocks(Collective collective) {
-  switch (collective) {
-    case Collective::kReduceScatter:
-    case Collective::kAllGather:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kAllToAll:
-      return true;
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kBarrier:
-    case Collective::kSend:
-    case Collective::kRecv:
-    case Collective::kAllGatherV:
-    case Collective::kAllToAllV:
-      return false;
-  }
-  return false;
 }
 
 // One past the last byte that counts and displacements touch.
@@ -113,7 +93,7 @@ Result<Extents> extents_of(const Call& call, Rank rank, Rank size) {
   size_t one = 0;
   size_t all = 0;
   if (!multiply(call, 1, one)) return too_many_bytes(call, 1);
-  if (spans_blocks(call.collective) && !multiply(call, blocks, all)) return too_many_bytes(call, blocks);
+  if (has_blocks(call.collective) && !multiply(call, blocks, all)) return too_many_bytes(call, blocks);
   Extents extents;
   const auto own_block = static_cast<ptrdiff_t>(one * static_cast<size_t>(rank));
   const bool is_root = rank == call.root;

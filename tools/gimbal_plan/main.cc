@@ -1,6 +1,5 @@
 // gimbal-plan: schedules looked at without running them: printed, drawn, verified, simulated on clusters (docs/schedule.md).
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <numeric>
 #include <string>
@@ -15,6 +14,7 @@
 #include "tools/gimbal_plan/scaling_plot.h"
 #include "tools/gimbal_plan/schedule_drawing.h"
 #include "tools/gimbal_topo/drawing.h"
+#include "tools/support/output.h"
 #include "topology/cost_inputs.h"
 #include "topology/discover.h"
 #include "topology/load.h"
@@ -49,19 +49,6 @@ struct Options {
 int refuse(const Status& status) {
   std::fprintf(stderr, "gimbal-plan: %s\n", status.message().c_str());
   return status.code() == Code::kInvalidArgument ? kUsageStatus : kFailedStatus;
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return system_error(path, errno);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool is_closed = std::fclose(file) == 0;
-  return is_written && is_closed ? Status() : system_error(path, errno);
-}
-
-Status show(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return system_error("standard output", errno);
-  return {};
 }
 
 Status save_drawing(const Options& options, const std::string& svg) {
@@ -125,7 +112,7 @@ Status print_command(const Options& options) {
     ASSIGN_OR_RETURN(const std::string svg, draw_schedule(request.spec(), schedules, title_of(request, *algorithm)));
     return save_drawing(options, svg);
   }
-  return show(options.json ? schedule_json(request, *algorithm, schedules, ranks) : schedule_text(schedules, ranks));
+  return print(options.json ? schedule_json(request, *algorithm, schedules, ranks) : schedule_text(schedules, ranks));
 }
 
 Status verify_command(const Options& options) {
@@ -143,7 +130,7 @@ Status verify_command(const Options& options) {
     verdicts.push_back({algorithm, verify(request.spec(), build_all(*algorithm, request.spec(), request.fusion), window)});
     if (!verdicts.back().verification.ok()) wrong += (wrong.empty() ? "" : ", ") + std::string(algorithm->name);
   }
-  RETURN_IF_ERROR(show(options.json ? verdict_json(request, verdicts) : verdict_text(request, verdicts)));
+  RETURN_IF_ERROR(print(options.json ? verdict_json(request, verdicts) : verdict_text(request, verdicts)));
   if (wrong.empty()) return {};
   return {Code::kInternal, "not right with this window: " + wrong};
 }
@@ -159,7 +146,7 @@ Status goal_command(const Options& options) {
   const uint64_t per_block = first.chunk_count / block_count(request.collective, request.shape.nranks());
   goal.chunk_bytes = (bytes + per_block - 1) / per_block;
   const std::string text = goal_text(*algorithm, request.spec(), request.fusion, goal);
-  return show(options.json ? goal_json(request, *algorithm, goal.chunk_bytes, text) : text);
+  return print(options.json ? goal_json(request, *algorithm, goal.chunk_bytes, text) : text);
 }
 
 Result<Cluster> cluster_of(const Options& options, const Request& request, Rank nodes) {
@@ -208,7 +195,7 @@ Status simulate_command(const Options& options) {
     }
   }
   if (options.svg.empty() && options.png.empty()) {
-    return show(options.json ? scaling_json(full, operation, figures) : scaling_text(full, operation, figures));
+    return print(options.json ? scaling_json(full, operation, figures) : scaling_text(full, operation, figures));
   }
   const std::string title = std::string(collective_name(request.collective)) + " of " + options.bytes;
   return save_drawing(options, draw_scaling(figures, title, cluster_sentence(full)));

@@ -1,6 +1,5 @@
 // gimbal-topo: the machine in one screen, and what is wrong with it (docs/topology.md).
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "tools/gimbal_topo/json_report.h"
 #include "tools/gimbal_topo/text_report.h"
 #include "tools/gimbal_topo/tune.h"
+#include "tools/support/output.h"
 #include "topology/discover.h"
 #include "topology/graph_json.h"
 #include "topology/load.h"
@@ -34,19 +34,6 @@ struct Options {
 int refuse(const std::string& sentence, int status) {
   std::fprintf(stderr, "gimbal-topo: %s\n", sentence.c_str());
   return status;
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return system_error(path, errno);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool is_closed = std::fclose(file) == 0;
-  return is_written && is_closed ? Status() : system_error(path, errno);
-}
-
-Status print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return system_error("standard output", errno);
-  return {};
 }
 
 Status show(const Options& options) {

@@ -9,6 +9,7 @@
 
 #include "tools/gimbal_trace/divergence.h"
 #include "tools/gimbal_trace/timeline.h"
+#include "tools/support/output.h"
 
 namespace gimbal {
 namespace {
@@ -35,14 +36,6 @@ Result<std::string> read_file(const std::string& path) {
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) return system_error(path, errno);
   return text;
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-  File file(std::fopen(path.c_str(), "we"));
-  if (file == nullptr) return system_error(path, errno);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
-  const bool is_closed = std::fclose(file.release()) == 0;
-  return is_written && is_closed ? Status() : system_error(path, errno);
 }
 
 Result<std::vector<Dump>> read_dumps(const std::vector<std::string>& files) {
