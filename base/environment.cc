@@ -29,6 +29,7 @@ constexpr EnvironmentVariable kTable[] = {
      "Where a failing rank writes its recent operations as JSON; `%r` becomes the rank, `%p` the process id, `%h` the host, "
      "`%n` the "
      "communicator's name. `gimbal-trace` reads them."},
+    {"GIMBAL_IBV_SO", "path", "libibverbs.so.1", "Which libibverbs the verbs transport opens."},
     {"GIMBAL_JOB_KEY", "text", "none",
      "The job's secret: ranks with different keys do not join each other. `gimbal-run` makes one."},
     {"GIMBAL_LIBRARY", "path", "the wheel's, else the loader's search", "Which libgimbal.so the Python package loads."},

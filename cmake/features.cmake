@@ -2,8 +2,8 @@
 #
 # Nothing is linked: CUDA and libibverbs are found at run time, a build needs their headers only.
 
-# gimbal_feature(<name> <found> <what was found> <what the part is>): sets GIMBAL_SUMMARY_<name>; ON and not found is an error.
-function(gimbal_feature name found description part)
+# gimbal_feature(<name> <found> <what was found> <what follows>): sets GIMBAL_SUMMARY_<name>; ON and not found is an error.
+function(gimbal_feature name found description consequence)
   set(choice "${GIMBAL_${name}}")
   if(NOT choice MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "GIMBAL_${name} is \"${choice}\"; allowed: AUTO, ON, OFF")
@@ -11,7 +11,7 @@ function(gimbal_feature name found description part)
   if(choice STREQUAL "OFF")
     set(text "off")
   elseif(found)
-    set(text "${description} found (${part} is not part of this version)")
+    set(text "${description} found (${consequence})")
   elseif(choice STREQUAL "ON")
     message(FATAL_ERROR "GIMBAL_${name} is ON, but ${description} was not found; install it, or choose AUTO or OFF")
   else()
@@ -27,13 +27,13 @@ if(NOT GIMBAL_CUDA STREQUAL "OFF")
     set(toolkit "toolkit ${CUDAToolkit_VERSION}")
   endif()
 endif()
-gimbal_feature(CUDA "${CUDAToolkit_FOUND}" "${toolkit}" "device code")
+gimbal_feature(CUDA "${CUDAToolkit_FOUND}" "${toolkit}" "device code is not part of this version")
 
 if(NOT GIMBAL_VERBS STREQUAL "OFF")
   find_path(GIMBAL_VERBS_INCLUDE_DIR infiniband/verbs.h)
   mark_as_advanced(GIMBAL_VERBS_INCLUDE_DIR)
 endif()
-gimbal_feature(VERBS "${GIMBAL_VERBS_INCLUDE_DIR}" "infiniband/verbs.h" "the verbs transport")
+gimbal_feature(VERBS "${GIMBAL_VERBS_INCLUDE_DIR}" "infiniband/verbs.h" "the verbs transport is built")
 
 message(STATUS "Gimbal ${PROJECT_VERSION}")
 message(STATUS "  build    ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
