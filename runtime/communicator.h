@@ -53,7 +53,7 @@ class RemoteLinks;
 class ScheduledOperations;
 class StartedOperations;
 
-class Communicator {
+class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   static Result<std::shared_ptr<Communicator>> create(const gimbal_config_t* config);
   ~Communicator();

@@ -11,6 +11,7 @@ namespace {
 // Packing copies every element twice more; above this size a message's fixed cost no longer matters.
 constexpr size_t kFusedPartBytes = size_t{64} << 10;
 constexpr size_t kFusedBytes = size_t{4} << 20;
+constexpr size_t kKeptBytes = size_t{256} << 10;  // from one group of this thread to the next
 
 bool can_be_fused(const Call& call) {
   return call.collective == Collective::kAllReduce && !call.weighted && call.count > 0 && call.bytes() <= kFusedPartBytes;
@@ -24,6 +25,22 @@ void Group::add(std::shared_ptr<Communicator> communicator, const Call& call, St
 }
 
 Status Group::launch() {
+  struct Emptying {  // also when memory for a request cannot be had
+    Group& group;
+    ~Emptying() { group.empty(); }
+  };
+  const Emptying emptying{*this};
+  return launch_entries();
+}
+
+void Group::empty() {
+  entries_.clear();
+  if (packed_bytes_ <= kKeptBytes) return;
+  packed_.reset();
+  packed_bytes_ = 0;
+}
+
+Status Group::launch_entries() {
   for (const Entry& entry : entries_) RETURN_IF_ERROR(entry.communicator->check_usable());
   return runs_on_this_thread() ? run_here() : start_all();
 }
@@ -60,6 +77,14 @@ size_t Group::end_of_fusion(size_t begin) const {
   return std::max(end, begin + 1);
 }
 
+std::byte* Group::packed_memory(size_t bytes) {
+  if (bytes > packed_bytes_) {
+    packed_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    packed_bytes_ = bytes;
+  }
+  return packed_.get();
+}
+
 Status Group::run_fused(size_t begin, size_t end) {
   Call fused = entries_[begin].call.get();
   fused.count = 0;
@@ -70,20 +95,20 @@ Status Group::run_fused(size_t begin, size_t end) {
     hash = (hash ^ static_cast<uint32_t>(count)) * 16777619U;
   }
   fused.parts_hash = hash | 1;
-  std::vector<std::byte> packed(fused.bytes());
+  std::byte* const packed = packed_memory(fused.bytes());
   size_t at = 0;
   for (size_t i = begin; i < end; ++i) {
     const Call& part = entries_[i].call.get();
-    std::memcpy(packed.data() + at, part.send, part.bytes());
+    std::memcpy(packed + at, part.send, part.bytes());
     at += part.bytes();
   }
-  fused.send = packed.data();
-  fused.recv = packed.data();
+  fused.send = packed;
+  fused.recv = packed;
   RETURN_IF_ERROR(entries_[begin].communicator->run(fused));
   at = 0;
   for (size_t i = begin; i < end; ++i) {
     const Call& part = entries_[i].call.get();
-    std::memcpy(part.recv, packed.data() + at, part.bytes());
+    std::memcpy(part.recv, packed + at, part.bytes());
     at += part.bytes();
   }
   return {};

@@ -3,6 +3,7 @@
 // Small all-reduces of equal type and operation on one communicator become one: packed, reduced, unpacked.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -22,7 +23,8 @@ class Group {
   // A blocking call; with `started`, a _start.
   void add(std::shared_ptr<Communicator> communicator, const Call& call, Started started);
 
-  // Launches everything, waits for the blocking calls and returns the first error.
+  // Launches everything, waits for the blocking calls and returns the first error. The group is empty afterwards, and keeps
+  // its memory for the next one: pages that are given back and taken again cost more than a small exchange.
   Status launch();
 
  private:
@@ -37,6 +39,8 @@ class Group {
     std::shared_ptr<Request> request;
   };
 
+  Status launch_entries();
+  void empty();
   [[nodiscard]] bool runs_on_this_thread() const;
   Status run_here();
   Status run_fused(size_t begin, size_t end);
@@ -44,7 +48,11 @@ class Group {
   Status start_all();
   static void wait_for_all(const std::vector<Awaited>& awaited);
 
+  std::byte* packed_memory(size_t bytes);
+
   std::vector<Entry> entries_;
+  std::unique_ptr<std::byte[]> packed_;
+  size_t packed_bytes_ = 0;
 };
 
 }  // namespace gimbal

@@ -1,12 +1,14 @@
-// What grouping is worth: 100 all-reduces of 1 KiB in one group against one of 100 KiB, interleaved. The goal is a ratio of at
-// most 3.
+// What grouping is worth: 100 all-reduces of 1 KiB in one group against one of 100 KiB, interleaved; inputs rewritten and outputs
+// checked each time, as bench/compare does it. The goal is a ratio of at most 3.
 //
 //   bench_group [RANKS]      (2)
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "base/deadline.h"
+#include "bench/compare/method.h"
 #include "tools/gimbal_bench/collectives.h"
 #include "tools/gimbal_bench/measure.h"
 #include "tools/gimbal_bench/rank.h"
@@ -32,12 +34,20 @@ Status one_group(const BenchRank& rank) {
   return to_status(gimbal_group_end(), "group_end");
 }
 
+// Times one call over fresh values, which `iteration` chooses.
 template <typename Function>
-Status time_one(const BenchRank& rank, std::vector<double>& times_us, const Function& function) {
+Status time_one(const BenchRank& rank, size_t iteration, std::vector<double>& times_us, const Function& function) {
+  constexpr size_t kFloats = kParts * kPartFloats;
+  method_write(reinterpret_cast<float*>(rank.first()), kFloats, iteration, rank.rank());
   RETURN_IF_ERROR(rank.barrier());
   const int64_t begin_ns = monotonic_ns();
   RETURN_IF_ERROR(function());
   times_us.push_back(static_cast<double>(monotonic_ns() - begin_ns) / 1e3);
+  const auto* const sums = reinterpret_cast<const float*>(rank.second());
+  for (size_t k = 0; k < kFloats; ++k) {
+    if (sums[k] == method_expected(k, iteration, rank.ranks())) continue;
+    return {Code::kInternal, "wrong sum at element " + std::to_string(k) + " of iteration " + std::to_string(iteration)};
+  }
   return {};
 }
 
@@ -48,8 +58,8 @@ Status measure() {
   std::vector<double> grouped_us;
   std::vector<double> single_us;
   for (size_t round = 0; round < kRounds; ++round) {
-    RETURN_IF_ERROR(time_one(*rank, grouped_us, [&] { return one_group(*rank); }));
-    RETURN_IF_ERROR(time_one(*rank, single_us, [&] { return all_reduce(*rank, 0, kParts * kPartFloats); }));
+    RETURN_IF_ERROR(time_one(*rank, 2 * round, grouped_us, [&] { return one_group(*rank); }));
+    RETURN_IF_ERROR(time_one(*rank, 2 * round + 1, single_us, [&] { return all_reduce(*rank, 0, kParts * kPartFloats); }));
   }
   const double grouped = summarize(std::move(grouped_us)).p50_us;
   const double single = summarize(std::move(single_us)).p50_us;

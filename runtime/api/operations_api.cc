@@ -45,9 +45,7 @@ Status check(Arguments& arguments, const Communicator& communicator) {
   return api::check_buffers(call, extents);
 }
 
-Status record_in_group(const Arguments& arguments, gimbal::Group::Started started) {
-  std::shared_ptr<Communicator> communicator = api::communicators().share(api::number_of(arguments.comm));
-  if (communicator == nullptr) return api::not_a_communicator(arguments.comm);
+Status record_in_group(const Arguments& arguments, std::shared_ptr<Communicator> communicator, gimbal::Group::Started started) {
   api::thread_group->group.add(std::move(communicator), arguments.call, std::move(started));
   return {};
 }
@@ -58,7 +56,7 @@ Status run_checked(Arguments& arguments) {
   RETURN_IF_ERROR(communicator->check_usable());
   RETURN_IF_ERROR(check(arguments, *communicator));
   if (api::thread_group != nullptr) [[unlikely]]
-    return record_in_group(arguments, nullptr);
+    return record_in_group(arguments, communicator->shared_from_this(), nullptr);
   return communicator->run(arguments.call);
 }
 
@@ -74,7 +72,7 @@ Status start_checked(Arguments& arguments, gimbal_request_t* request) {
   RETURN_IF_ERROR(communicator->check_usable());
   RETURN_IF_ERROR(check(arguments, *communicator));
   if (api::thread_group != nullptr) {
-    return record_in_group(arguments, [communicator, request](std::shared_ptr<Request> started) -> Status {
+    return record_in_group(arguments, communicator, [communicator, request](std::shared_ptr<Request> started) -> Status {
       ASSIGN_OR_RETURN(*request, api::make_handle(communicator, std::move(started)));
       return {};
     });

@@ -22,6 +22,9 @@ Status release(gimbal_request_t* request, const api::RequestHandle& handle) {
   return completed->status();
 }
 
+// What this thread's last group left for the next one.
+thread_local std::unique_ptr<api::ThreadGroup> spare_group;
+
 }  // namespace
 
 gimbal_status_t gimbal_wait(gimbal_request_t* request) {
@@ -55,7 +58,10 @@ gimbal_status_t gimbal_test(gimbal_request_t* request, int* done) {
 
 gimbal_status_t gimbal_group_start(void) {
   return gimbal::enter([]() -> Status {
-    if (api::thread_group == nullptr) api::thread_group = new api::ThreadGroup();
+    if (api::thread_group == nullptr) {
+      if (spare_group == nullptr) spare_group = std::make_unique<api::ThreadGroup>();
+      api::thread_group = spare_group.release();
+    }
     ++api::thread_group->depth;
     return {};
   });
@@ -66,7 +72,7 @@ gimbal_status_t gimbal_group_end(void) {
     if (api::thread_group == nullptr)
       return {Code::kInvalidUsage, "gimbal_group_end without gimbal_group_start on this thread"};
     if (--api::thread_group->depth > 0) return {};
-    const std::unique_ptr<api::ThreadGroup> ended(std::exchange(api::thread_group, nullptr));
-    return ended->group.launch();
+    spare_group.reset(std::exchange(api::thread_group, nullptr));
+    return spare_group->group.launch();
   });
 }
