@@ -6,12 +6,15 @@
 // prefix ibv_), and to fill these four places of ibv_context::ops.
 //
 // What the transport expects of a stand-in:
-// - ibv_context::async_fd and ibv_comp_channel::fd are descriptors that poll() and epoll see as readable when an event waits; the
+// - ibv_context::async_fd and ibv_comp_channel::fd are descriptors that poll() and epoll see as readable when an event waits;
+// the
 //   transport sets O_NONBLOCK on them, and get_cq_event / get_async_event then return -1 with errno EAGAIN when none does.
 // - reg_mr_iova2 is called with iova equal to the address and may get IBV_ACCESS_RELAXED_ORDERING.
-// - Queue pairs are RC, and go through INIT, RTR, RTS and ERR, never RESET or SQD. max_inline_data may be raised by the provider;
+// - Queue pairs are RC, and go through INIT, RTR, RTS and ERR, never RESET or SQD. max_inline_data may be raised by the
+// provider;
 //   a request beyond what it has is refused, and asked again with 0.
-// - Work requests: RDMA_WRITE and RDMA_WRITE_WITH_IMM with at most one scatter/gather element, also none; INLINE; SIGNALED or not
+// - Work requests: RDMA_WRITE and RDMA_WRITE_WITH_IMM with at most one scatter/gather element, also none; INLINE; SIGNALED or
+// not
 //   (sq_sig_all is 0); linked lists. Receives have no element: they carry immediate data only.
 // - A completion of an unsuccessful request, flushed ones included, comes whether it was signalled or not.
 #pragma once
