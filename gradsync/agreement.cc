@@ -6,6 +6,7 @@
 #include "base/deadline.h"
 #include "gradsync/calls.h"
 #include "gradsync/synchronizer.h"
+#include "gradsync/wire_blocks.h"
 
 namespace gimbal::gradsync {
 namespace {
@@ -94,7 +95,10 @@ Status Synchronizer::choose_bucket_bytes() {
 }
 
 Status Synchronizer::allocate() {
-  layout_ = lay_out(parameters_, options_.first_bucket_bytes, options_.bucket_bytes);
+  const bool in_background = options_.wire != GIMBAL_GRADSYNC_WIRE_AS_IS && size_ > 1;
+  Placement placement;
+  if (in_background) placement.block_elements = kBlockElements;
+  layout_ = lay_out(parameters_, options_.first_bucket_bytes, options_.bucket_bytes, placement);
   void* memory = nullptr;
   RETURN_IF_ERROR(from_c(gimbal_mem_alloc(comm_, GIMBAL_MEMORY_HOST, layout_.bytes, &memory)));
   memory_ = static_cast<std::byte*>(memory);
@@ -103,8 +107,10 @@ Status Synchronizer::allocate() {
   is_ready_.resize(parameters_.size());
   missing_.resize(layout_.buckets.size());
   requests_.resize(layout_.buckets.size());
+  jobs_.resize(layout_.buckets.size());
   stats_.buckets = layout_.buckets.size();
   for (const Parameter& parameter : parameters_) stats_.bytes += parameter.bytes();
+  if (in_background) RETURN_IF_ERROR(make_reducer());
   return {};
 }
 

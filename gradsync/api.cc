@@ -1,4 +1,6 @@
 // C entry points of the gradient synchronizer.
+#include <cstring>
+
 #include "base/entry.h"
 #include "base/handle_table.h"
 #include "gimbal/gradsync.h"
@@ -138,12 +140,40 @@ gimbal_status_t gimbal_gradsync_check(gimbal_gradsync_t sync, const void* const*
   });
 }
 
+gimbal_status_t gimbal_gradsync_state_bytes(gimbal_gradsync_t sync, size_t* bytes) {
+  return with(sync, [&](gradsync::Synchronizer& it) -> Status {
+    if (bytes == nullptr) return {Code::kInvalidArgument, "bytes is NULL"};
+    *bytes = it.state_bytes();
+    return {};
+  });
+}
+
+gimbal_status_t gimbal_gradsync_state_save(gimbal_gradsync_t sync, void* state, size_t bytes) {
+  return with(sync, [&](gradsync::Synchronizer& it) -> Status {
+    if (state == nullptr) return {Code::kInvalidArgument, "state is NULL"};
+    return it.save_state({static_cast<std::byte*>(state), bytes});
+  });
+}
+
+gimbal_status_t gimbal_gradsync_state_load(gimbal_gradsync_t sync, const void* state, size_t bytes) {
+  return with(sync, [&](gradsync::Synchronizer& it) -> Status {
+    if (state == nullptr) return {Code::kInvalidArgument, "state is NULL"};
+    return it.load_state({static_cast<const std::byte*>(state), bytes});
+  });
+}
+
 gimbal_status_t gimbal_gradsync_stats(gimbal_gradsync_t sync, gimbal_gradsync_stats_t* stats) {
   return with(sync, [&](gradsync::Synchronizer& it) -> Status {
-    if (stats == nullptr || stats->struct_bytes != sizeof(gimbal_gradsync_stats_t)) {
-      return {Code::kInvalidArgument, "stats is NULL or not set by GIMBAL_GRADSYNC_STATS_INIT"};
+    if (stats == nullptr) return {Code::kInvalidArgument, "stats is NULL"};
+    // The first struct ended before overlap_ns.
+    const size_t bytes = stats->struct_bytes;
+    if (bytes < offsetof(gimbal_gradsync_stats_t, overlap_ns) || bytes > sizeof(gimbal_gradsync_stats_t)) {
+      return {Code::kInvalidArgument,
+              "stats was not set by GIMBAL_GRADSYNC_STATS_INIT: struct_bytes is " + std::to_string(bytes)};
     }
-    *stats = it.stats();
+    gimbal_gradsync_stats_t current = it.stats();
+    current.struct_bytes = bytes;
+    std::memcpy(stats, &current, bytes);
     return {};
   });
 }

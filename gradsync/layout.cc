@@ -5,29 +5,33 @@
 namespace gimbal::gradsync {
 namespace {
 
-size_t aligned(size_t bytes) { return (bytes + kGradientAlignment - 1) / kGradientAlignment * kGradientAlignment; }
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Cuts one region, the parameters of one type in the order given, which begins at layout.bytes.
 class RegionCutter {
  public:
-  RegionCutter(Layout& layout, DType dtype, size_t first_limit, size_t limit)
+  RegionCutter(Layout& layout, DType dtype, size_t first_limit, size_t limit, const Placement& placement)
       : layout_(layout),
         dtype_(dtype),
-        limit_(std::max(aligned(first_limit), kGradientAlignment)),
-        next_limit_(std::max(limit / kGradientAlignment * kGradientAlignment, kGradientAlignment)) {}
+        unit_(std::max(kGradientAlignment, placement.block_elements * dtype_size(dtype))),
+        split_(placement.split),
+        limit_(std::max(round_up(first_limit, unit_), unit_)),
+        next_limit_(std::max(limit / unit_ * unit_, unit_)) {}
 
   void add(size_t parameter, size_t bytes) {
     if (open_ && open_bytes_ + bytes > limit_) close();
     layout_.offsets[parameter] = layout_.bytes;
-    size_t left = aligned(bytes);
+    layout_.elements[parameter] = layout_.element_count;
+    size_t left = round_up(bytes, unit_);
     while (left > 0) {
       if (!open_) begin();
-      const size_t taken = std::min(left, limit_ - open_bytes_);
+      const size_t taken = split_ ? std::min(left, limit_ - open_bytes_) : left;
       layout_.buckets.back().parameters.push_back(parameter);
       open_bytes_ += taken;
       layout_.bytes += taken;
+      layout_.element_count += taken / dtype_size(dtype_);
       left -= taken;
-      if (open_bytes_ == limit_) close();
+      if (open_bytes_ >= limit_) close();
     }
   }
 
@@ -40,13 +44,15 @@ class RegionCutter {
 
  private:
   void begin() {
-    layout_.buckets.push_back({dtype_, layout_.bytes, 0, {}});
+    layout_.buckets.push_back({dtype_, layout_.bytes, layout_.element_count, 0, {}});
     open_ = true;
     open_bytes_ = 0;
   }
 
   Layout& layout_;
   DType dtype_;
+  size_t unit_;
+  bool split_;
   size_t limit_;
   size_t next_limit_;
   bool open_ = false;
@@ -62,16 +68,18 @@ void index_buckets(Layout& layout) {
 
 }  // namespace
 
-Layout lay_out(std::span<const Parameter> parameters, size_t first_bucket_bytes, size_t bucket_bytes) {
+Layout lay_out(std::span<const Parameter> parameters, size_t first_bucket_bytes, size_t bucket_bytes,
+               const Placement& placement) {
   Layout layout;
   layout.offsets.resize(parameters.size());
+  layout.elements.resize(parameters.size());
   layout.held.resize(parameters.size());
   std::vector<DType> types;  // in the order in which the backward pass meets them
   for (size_t i = parameters.size(); i-- > 0;) {
     if (std::find(types.begin(), types.end(), parameters[i].dtype) == types.end()) types.push_back(parameters[i].dtype);
   }
   for (const DType type : types) {
-    RegionCutter cutter(layout, type, type == types.front() ? first_bucket_bytes : bucket_bytes, bucket_bytes);
+    RegionCutter cutter(layout, type, type == types.front() ? first_bucket_bytes : bucket_bytes, bucket_bytes, placement);
     for (size_t i = parameters.size(); i-- > 0;) {
       if (parameters[i].dtype == type) cutter.add(i, parameters[i].bytes());
     }

@@ -1,5 +1,7 @@
 #include "gradsync/parameters.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <set>
 #include <sstream>
@@ -24,13 +26,27 @@ Result<Parameter> take_parameter(const gimbal_gradsync_parameter_t& raw, size_t 
   if (dtype < 0 || dtype >= kPublicDTypeCount || !is_floating(static_cast<DType>(dtype))) {
     return wrong(index, named + "has type " + std::to_string(dtype) + "; allowed are the floating types, 6 to 11");
   }
-  if (raw.count == 0) return wrong(index, named + "has no elements");
   if (raw.count > (size_t{1} << 46)) return wrong(index, named + "has more than 2^46 elements");
   return Parameter{raw.name, raw.count, static_cast<DType>(dtype)};
 }
 
-Status wrong_flag(const char* name, int32_t value) {
-  return {Code::kInvalidArgument, std::string("options.") + name + " is " + std::to_string(value) + "; allowed: 0 and 1"};
+// of an option; allowed: 0 to most.
+Status check_option(const char* name, int64_t value, int64_t most) {
+  if (value >= 0 && value <= most) return {};
+  return {Code::kInvalidArgument,
+          std::string("options.") + name + " is " + std::to_string(value) + "; allowed: 0 to " + std::to_string(most)};
+}
+
+// A program may have been compiled when the struct was shorter: what it does not know keeps its initial value.
+Result<gimbal_gradsync_options_t> whole_options(const gimbal_gradsync_options_t& given) {
+  constexpr size_t kFirstBytes = offsetof(gimbal_gradsync_options_t, wire);
+  gimbal_gradsync_options_t whole = GIMBAL_GRADSYNC_OPTIONS_INIT;
+  if (given.struct_bytes < kFirstBytes || given.struct_bytes > sizeof whole) {
+    return Status(Code::kInvalidArgument, "options.struct_bytes is " + std::to_string(given.struct_bytes) +
+                                              "; set options by GIMBAL_GRADSYNC_OPTIONS_INIT");
+  }
+  std::memcpy(&whole, &given, given.struct_bytes);
+  return whole;
 }
 
 }  // namespace
@@ -48,32 +64,30 @@ Result<std::vector<Parameter>> take_parameters(const gimbal_gradsync_parameter_t
   for (size_t i = 0; i < count; ++i) {
     if (!names.insert(taken[i].name).second) return wrong(i, "has the name \"" + taken[i].name + "\" of an earlier one");
   }
+  if (std::ranges::all_of(taken, [](const Parameter& parameter) { return parameter.count == 0; })) {
+    return Status(Code::kInvalidArgument, "no parameter has any elements");
+  }
   return taken;
 }
 
 Result<Options> take_options(const gimbal_gradsync_options_t* options) {
   Options taken;
   if (options == nullptr) return taken;
-  if (options->struct_bytes != sizeof(gimbal_gradsync_options_t)) {
-    return Status(Code::kInvalidArgument, "options.struct_bytes is " + std::to_string(options->struct_bytes) +
-                                              "; set options by GIMBAL_GRADSYNC_OPTIONS_INIT");
-  }
-  const int reduction = options->reduction;
-  const int missing = options->missing;
-  if (reduction < 0 || reduction > GIMBAL_GRADSYNC_WEIGHTED_MEAN) {
-    return Status(Code::kInvalidArgument, "options.reduction is " + std::to_string(reduction) + "; allowed: 0 to 2");
-  }
-  if (missing < 0 || missing > GIMBAL_GRADSYNC_MISSING_ZERO) {
-    return Status(Code::kInvalidArgument, "options.missing is " + std::to_string(missing) + "; allowed: 0 and 1");
-  }
-  if ((options->reorder | 1) != 1) return wrong_flag("reorder", options->reorder);
-  if ((options->uneven | 1) != 1) return wrong_flag("uneven", options->uneven);
-  taken.reduction = options->reduction;
-  taken.zero_missing = options->missing == GIMBAL_GRADSYNC_MISSING_ZERO;
-  taken.bucket_bytes = options->bucket_bytes;
-  if (options->first_bucket_bytes != 0) taken.first_bucket_bytes = options->first_bucket_bytes;
-  taken.reorder = options->reorder == 1;
-  taken.uneven = options->uneven == 1;
+  ASSIGN_OR_RETURN(const gimbal_gradsync_options_t given, whole_options(*options));
+  RETURN_IF_ERROR(check_option("reduction", given.reduction, GIMBAL_GRADSYNC_WEIGHTED_MEAN));
+  RETURN_IF_ERROR(check_option("missing", given.missing, GIMBAL_GRADSYNC_MISSING_ZERO));
+  RETURN_IF_ERROR(check_option("reorder", given.reorder, 1));
+  RETURN_IF_ERROR(check_option("uneven", given.uneven, 1));
+  RETURN_IF_ERROR(check_option("wire", given.wire, GIMBAL_GRADSYNC_WIRE_FLOAT8));
+  RETURN_IF_ERROR(check_option("wire_between_nodes", given.wire_between_nodes, 1));
+  taken.reduction = given.reduction;
+  taken.zero_missing = given.missing == GIMBAL_GRADSYNC_MISSING_ZERO;
+  taken.bucket_bytes = given.bucket_bytes;
+  if (given.first_bucket_bytes != 0) taken.first_bucket_bytes = given.first_bucket_bytes;
+  taken.reorder = given.reorder == 1;
+  taken.uneven = given.uneven == 1;
+  taken.wire = given.wire;
+  taken.wire_between_nodes = given.wire_between_nodes == 1;
   return taken;
 }
 
@@ -81,7 +95,8 @@ std::string manifest_of(std::span<const Parameter> parameters, const Options& op
   std::ostringstream text;
   text << "options: reduction " << options.reduction << ", missing " << options.zero_missing << ", bucket_bytes "
        << options.bucket_bytes << ", first_bucket_bytes " << options.first_bucket_bytes << ", reorder " << options.reorder
-       << ", uneven " << options.uneven << '\n';
+       << ", uneven " << options.uneven << ", wire " << options.wire << ", wire_between_nodes " << options.wire_between_nodes
+       << '\n';
   for (size_t i = 0; i < parameters.size(); ++i) {
     text << "parameter " << i << ": \"" << parameters[i].name << "\", " << parameters[i].count << " of type "
          << static_cast<int>(parameters[i].dtype) << '\n';

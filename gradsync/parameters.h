@@ -27,6 +27,8 @@ struct Options {
   size_t first_bucket_bytes = size_t{1} << 20;
   bool reorder = true;
   bool uneven = false;
+  gimbal_gradsync_wire_t wire = GIMBAL_GRADSYNC_WIRE_AS_IS;
+  bool wire_between_nodes = false;
 };
 
 // Checked copies of what came over the C boundary.

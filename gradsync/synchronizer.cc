@@ -11,6 +11,7 @@
 namespace gimbal::gradsync {
 
 Synchronizer::~Synchronizer() {
+  worker_.reset();
   if (memory_ == nullptr) return;
   // Requests under way write into the memory; after an error they are done, so neither waits long.
   for (gimbal_request_t& request : requests_) gimbal_wait(&request);
@@ -83,6 +84,10 @@ Status Synchronizer::start_complete_buckets() {
 // Ranks that have joined need to know whether there is a step at all: the first thing that a step sends.
 Status Synchronizer::say_active() {
   first_start_ns_ = monotonic_ns();
+  if (worker_ != nullptr) {
+    worker_->give([this] { return begin_background_step(); });
+    return worker_->status();
+  }
   if (!options_.uneven || joined_) return {};
   active_here_ = 1;
   return from_c(
@@ -90,19 +95,27 @@ Status Synchronizer::say_active() {
 }
 
 Status Synchronizer::start(size_t bucket) {
-  const Bucket& it = layout_.buckets[bucket];
-  std::byte* memory = memory_ + it.offset;
-  const auto dtype = static_cast<gimbal_dtype_t>(it.dtype);
-  gimbal_request_t* request = &requests_[bucket];
+  if (worker_ == nullptr) return reduce_as_is(layout_.buckets[bucket], *weight_, &requests_[bucket]);
+  give_bucket(bucket);
+  return {};
+}
+
+Status Synchronizer::reduce_as_is(const Bucket& bucket, double weight, gimbal_request_t* request) {
+  std::byte* memory = memory_ + bucket.offset;
+  const auto dtype = static_cast<gimbal_dtype_t>(bucket.dtype);
+  gimbal_request_t own = nullptr;
+  gimbal_request_t* const started = request == nullptr ? &own : request;
   if (!weighted() && !options_.uneven) {
     const gimbal_op_t op = options_.reduction == GIMBAL_GRADSYNC_SUM ? GIMBAL_SUM : GIMBAL_AVG;
-    return from_c(gimbal_all_reduce_start(memory, memory, it.count, dtype, op, comm_, nullptr, request));
+    RETURN_IF_ERROR(from_c(gimbal_all_reduce_start(memory, memory, bucket.count, dtype, op, comm_, nullptr, started)));
+  } else {
+    gimbal_reduce_options_t options = GIMBAL_REDUCE_OPTIONS_INIT;
+    options.weight = weight;
+    options.normalize = options_.reduction == GIMBAL_GRADSYNC_SUM ? 0 : 1;
+    RETURN_IF_ERROR(from_c(
+        gimbal_all_reduce_options_start(memory, memory, bucket.count, dtype, GIMBAL_SUM, &options, comm_, nullptr, started)));
   }
-  gimbal_reduce_options_t options = GIMBAL_REDUCE_OPTIONS_INIT;
-  options.weight = *weight_;
-  options.normalize = options_.reduction == GIMBAL_GRADSYNC_SUM ? 0 : 1;
-  return from_c(
-      gimbal_all_reduce_options_start(memory, memory, it.count, dtype, GIMBAL_SUM, &options, comm_, nullptr, request));
+  return from_c(gimbal_wait(&own));
 }
 
 Status Synchronizer::end_step(double weight) {
@@ -147,10 +160,18 @@ Status Synchronizer::fill_missing() {
   return {};
 }
 
+Status Synchronizer::finish(size_t bucket) {
+  const Status status = worker_ == nullptr ? from_c(gimbal_wait(&requests_[bucket])) : wait_for_job(jobs_[bucket]);
+  if (status.ok()) return status;
+  const std::vector<size_t>& held = layout_.buckets[bucket].parameters;
+  return {status.code(), "bucket " + std::to_string(bucket) + ", from \"" + parameters_[held.front()].name + "\" to \"" +
+                             parameters_[held.back()].name + "\": " + std::string(status.message())};
+}
+
 Status Synchronizer::wait(size_t parameter) {
   if (state_ != State::kEnded) return {Code::kInvalidUsage, "wait before step_end"};
   const int64_t begun = monotonic_ns();
-  for (const size_t bucket : layout_.held[parameter]) RETURN_IF_ERROR(from_c(gimbal_wait(&requests_[bucket])));
+  for (const size_t bucket : layout_.held[parameter]) RETURN_IF_ERROR(finish(bucket));
   exposed_ns_ += monotonic_ns() - begun;
   return {};
 }
@@ -159,13 +180,9 @@ Status Synchronizer::wait_all() {
   if (state_ != State::kEnded) return {Code::kInvalidUsage, "wait before step_end"};
   const int64_t begun = monotonic_ns();
   RETURN_IF_ERROR(from_c(gimbal_wait(&active_request_)));
-  for (gimbal_request_t& request : requests_) RETURN_IF_ERROR(from_c(gimbal_wait(&request)));
-  const int64_t now = monotonic_ns();
-  exposed_ns_ += now - begun;
-  stats_.steps += 1;
-  stats_.exposed_ns = static_cast<uint64_t>(exposed_ns_);
-  stats_.all_exposed_ns += stats_.exposed_ns;
-  stats_.span_ns = static_cast<uint64_t>(now - first_start_ns_);
+  for (size_t bucket = 0; bucket < layout_.buckets.size(); ++bucket) RETURN_IF_ERROR(finish(bucket));
+  exposed_ns_ += monotonic_ns() - begun;
+  record_step();
   return finish_step();
 }
 

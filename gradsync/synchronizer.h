@@ -3,6 +3,9 @@
 // States of a step: open (gradients become ready, buckets are started), ended (step_end: everything is started), and between
 // steps. Buckets are started in the layout's order only, whichever is complete first, so that all ranks start the same.
 //
+// Buckets that travel as they are are started operations of the communicator, in place. With a wire type every operation of a
+// step is a blocking one of the worker's thread, which then has the communicator for itself from the first ready to the wait.
+//
 // Used by one thread at a time, as its communicator is.
 #pragma once
 
@@ -13,8 +16,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "gradsync/bucket_reducer.h"
 #include "gradsync/layout.h"
 #include "gradsync/parameters.h"
+#include "gradsync/worker.h"
 
 namespace gimbal::gradsync {
 
@@ -40,6 +45,9 @@ class Synchronizer {
   Status broadcast(std::span<void* const> values, int32_t root);
   Status check(std::span<const void* const> values);
   [[nodiscard]] gimbal_gradsync_stats_t stats() const { return stats_; }
+  [[nodiscard]] size_t state_bytes() const;
+  Status save_state(std::span<std::byte> out) const;
+  Status load_state(std::span<const std::byte> in);
 
  private:
   enum class State : uint8_t { kBetweenSteps, kOpen, kEnded };
@@ -53,7 +61,16 @@ class Synchronizer {
   void open_step();
   Status start_complete_buckets();
   Status start(size_t bucket);
+  // Reduces the bucket in place as it is; request NULL: blocking.
+  Status reduce_as_is(const Bucket& bucket, double weight, gimbal_request_t* request);
   Status say_active();
+  // Until the bucket is reduced.
+  Status finish(size_t bucket);
+  Status make_reducer();
+  void give_bucket(size_t bucket);
+  Status begin_background_step();
+  Status wait_for_job(uint64_t job);
+  void record_step();
   Status fill_missing();
   Status finish_step();
   Status agree_on_order();
@@ -69,6 +86,8 @@ class Synchronizer {
   Options options_;
   Layout layout_;
   std::byte* memory_ = nullptr;
+  std::unique_ptr<BucketReducer> reducer_;  // null: buckets travel as they are
+  std::unique_ptr<Worker> worker_;          // with reducer_, and ends before it
 
   State state_ = State::kBetweenSteps;
   bool accumulating_ = false;
@@ -79,13 +98,16 @@ class Synchronizer {
   std::vector<size_t> missing_;             // by bucket: parameters that are not ready
   std::vector<size_t> completed_;           // buckets in the order in which they became complete
   std::vector<gimbal_request_t> requests_;  // by bucket
+  std::vector<uint64_t> jobs_;              // by bucket: the worker's job that reduces it
   size_t started_ = 0;                      // buckets
+  double total_ = 1;                        // of the step: what the sum is divided by; the worker's
   int32_t active_here_ = 1;
   int32_t active_anywhere_ = 0;
   gimbal_request_t active_request_ = nullptr;
   bool order_is_agreed_ = false;
   int64_t first_start_ns_ = 0;
   int64_t exposed_ns_ = 0;
+  uint64_t sent_before_ = 0;  // the reducer's bytes at the beginning of the step
   gimbal_gradsync_stats_t stats_ = GIMBAL_GRADSYNC_STATS_INIT;
 };
 

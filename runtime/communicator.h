@@ -62,6 +62,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   [[nodiscard]] Rank rank() const { return settings_.rank; }
   [[nodiscard]] Rank size() const { return settings_.size; }
+  // Ranks of one node have the same number.
+  [[nodiscard]] int32_t node() const { return size() == 1 ? 0 : static_cast<int32_t>(nodes_.node_of(rank())); }
   [[nodiscard]] const std::string& name() const { return settings_.name; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const Log& log() const { return log_; }

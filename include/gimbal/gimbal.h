@@ -187,7 +187,9 @@ GIMBAL_EXPORT gimbal_status_t gimbal_comm_status(gimbal_comm_t comm);
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_rank(gimbal_comm_t comm, int32_t* rank);
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_size(gimbal_comm_t comm, int32_t* size);
 
-/* Collective. Ranks of equal color (>= 0) form a new communicator, ordered by key, then by rank. color -1: *out is NULL. */
+/* Collective. Ranks of equal color (>= 0) form a new communicator, ordered by key, then by rank. color -1: *out is NULL;
+ * GIMBAL_SPLIT_NODE: the ranks that share this rank's memory, on the ranks that say so. */
+#define GIMBAL_SPLIT_NODE INT32_MIN
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t color, int32_t key, gimbal_comm_t* out);
 
 /* Collective over the ranks that are left after a failure (GIMBAL_REMOTE, GIMBAL_TIMEOUT, GIMBAL_ABORTED or another that the

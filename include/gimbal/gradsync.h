@@ -23,7 +23,7 @@ typedef struct gimbal_gradsync* gimbal_gradsync_t;
 
 typedef struct {
   const char* name;     /* not empty; unique; copied */
-  size_t count;         /* elements; not 0 */
+  size_t count;         /* elements; 0 is a parameter that is ready like any other */
   gimbal_dtype_t dtype; /* a floating type */
 } gimbal_gradsync_parameter_t;
 
@@ -38,6 +38,15 @@ typedef enum {
   GIMBAL_GRADSYNC_MISSING_ZERO = 1   /* they contribute zeros */
 } gimbal_gradsync_missing_t;
 
+/* As what float32 gradients travel; they are added in float32, and the result has the same bits on every rank. */
+typedef enum {
+  GIMBAL_GRADSYNC_WIRE_AS_IS = 0,
+  GIMBAL_GRADSYNC_WIRE_BFLOAT16 = 1,
+  GIMBAL_GRADSYNC_WIRE_FLOAT16 = 2,
+  GIMBAL_GRADSYNC_WIRE_INT8 = 3,  /* a scale for 256 elements, error feedback; 16-bit gradients too */
+  GIMBAL_GRADSYNC_WIRE_FLOAT8 = 4 /* e4m3, likewise */
+} gimbal_gradsync_wire_t;
+
 /* Set by `gimbal_gradsync_options_t options = GIMBAL_GRADSYNC_OPTIONS_INIT;`, then the fields that matter. */
 typedef struct {
   size_t struct_bytes; /* set by the initializer */
@@ -47,9 +56,14 @@ typedef struct {
   size_t first_bucket_bytes; /* of the bucket that is started first; 0: 1 MiB */
   int32_t reorder;           /* 1: after the first step buckets are started in the order in which rank 0 completed them */
   int32_t uneven;            /* 1: ranks may make different numbers of steps; see gimbal_gradsync_join */
+  gimbal_gradsync_wire_t wire;
+  int32_t wire_between_nodes; /* 1: gradients are in the wire type between nodes only; nodes have equally many ranks then */
 } gimbal_gradsync_options_t;
-#define GIMBAL_GRADSYNC_OPTIONS_INIT \
-  { sizeof(gimbal_gradsync_options_t), GIMBAL_GRADSYNC_MEAN, GIMBAL_GRADSYNC_MISSING_ERROR, 0, 0, 1, 0 }
+#define GIMBAL_GRADSYNC_OPTIONS_INIT                                                                    \
+  {                                                                                                     \
+    sizeof(gimbal_gradsync_options_t), GIMBAL_GRADSYNC_MEAN, GIMBAL_GRADSYNC_MISSING_ERROR, 0, 0, 1, 0, \
+        GIMBAL_GRADSYNC_WIRE_AS_IS, 0                                                                   \
+  }
 
 /* Collective. Parameters in the order of the forward pass, equal on all ranks: what differs is GIMBAL_MISMATCH on every rank
  * with the first difference. options NULL: the defaults. Allocates the gradients' memory. The communicator must outlive it. */
@@ -91,6 +105,15 @@ GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_broadcast(gimbal_gradsync_t sync, 
  * ranks that differ from rank 0; the communicator stays usable. values NULL: the gradients. */
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_check(gimbal_gradsync_t sync, const void* const* values);
 
+/* What is carried from step to step (error feedback of 8-bit wire types) belongs into a checkpoint, of each rank its own:
+ * restored, training goes on with the same bits. By parameter name, so other buckets may take it up, but not other ranks or,
+ * with wire_between_nodes, other bucket sizes. Local, between steps. _save writes what _bytes says; it is small where nothing
+ * is carried. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_state_bytes(gimbal_gradsync_t sync, size_t* bytes);
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_state_save(gimbal_gradsync_t sync, void* state, size_t bytes);
+/* GIMBAL_INVALID_ARGUMENT, and nothing is changed, when the state is not of this rank and these parameters. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_state_load(gimbal_gradsync_t sync, const void* state, size_t bytes);
+
 typedef struct {
   size_t struct_bytes;     /* set by the initializer */
   uint64_t steps;          /* that have ended */
@@ -99,9 +122,14 @@ typedef struct {
   uint64_t exposed_ns;     /* last step: time in wait */
   uint64_t span_ns;        /* last step: from the first bucket's start to the end of wait */
   uint64_t all_exposed_ns; /* sum over steps */
+  uint64_t overlap_ns;     /* last step: of span_ns, what was not exposed */
+  uint64_t sent_bytes; /* last step: that this rank sent; of an all-reduce, what it takes at least: 2 (n-1)/n of its bytes */
+  int32_t late_rank;   /* that arrived last most often in the recent operations; -1: nobody stands out */
+  uint64_t late_ns;    /* how late it was there, mean */
 } gimbal_gradsync_stats_t;
 #define GIMBAL_GRADSYNC_STATS_INIT \
-  { sizeof(gimbal_gradsync_stats_t), 0, 0, 0, 0, 0, 0 }
+  { sizeof(gimbal_gradsync_stats_t), 0, 0, 0, 0, 0, 0, 0, 0, -1, 0 }
+/* Fills as much of the struct as its struct_bytes says: an older program's shorter one too. */
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_stats(gimbal_gradsync_t sync, gimbal_gradsync_stats_t* stats);
 
 #ifdef __cplusplus

@@ -96,8 +96,11 @@ gimbal_status_t gimbal_comm_split(gimbal_comm_t comm, int32_t color, int32_t key
   return with_usable(comm, [&](Communicator& communicator) -> Status {
     if (out == nullptr) return null_pointer("out");
     *out = nullptr;
-    if (color < -1)
-      return {Code::kInvalidArgument, "color is " + std::to_string(color) + "; allowed: 0 and above, or -1 for none"};
+    if (color == GIMBAL_SPLIT_NODE) color = communicator.node();
+    if (color < -1) {
+      return {Code::kInvalidArgument,
+              "color is " + std::to_string(color) + "; allowed: 0 and above, -1 for none, or GIMBAL_SPLIT_NODE"};
+    }
     ASSIGN_OR_RETURN(std::shared_ptr<Communicator> child, communicator.split(color, key));
     if (child == nullptr) return {};
     ASSIGN_OR_RETURN(*out, api::make_handle(std::move(child)));

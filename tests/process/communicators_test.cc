@@ -69,6 +69,16 @@ TEST_P(Communicators, ColorMinusOneTakesPartAndGetsNone) {
   });
 }
 
+TEST_P(Communicators, SplitByNodeHoldsTheRanksOfThisMachine) {
+  run(3, [](Communicator& world) {
+    gimbal_comm_t node = nullptr;
+    expect_ok(gimbal_comm_split(world.get(), world.rank() == 1 ? -1 : GIMBAL_SPLIT_NODE, 0, &node));
+    if (world.rank() == 1) return;
+    EXPECT_EQ(size_of(node), 2);
+    expect_ok(gimbal_comm_destroy(node));
+  });
+}
+
 TEST_P(Communicators, ParentChildAndGrandchildWorkInTurns) {
   run(4, [](Communicator& world) {
     const int32_t rank = world.rank();

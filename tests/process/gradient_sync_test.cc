@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/communicator.h"
+#include "tests/support/gradient_synchronizer.h"
 #include "tests/support/ranks.h"
 
 namespace gimbal::test {
@@ -16,9 +17,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr size_t kCounts[] = {1000, 3, 5000, 70, 257};
-constexpr size_t kParameters = std::size(kCounts);
 
 // Small buckets, so that a step has several of them and one parameter is split.
 gimbal_gradsync_options_t small_buckets() {
@@ -28,46 +26,25 @@ gimbal_gradsync_options_t small_buckets() {
   return options;
 }
 
-class Sync {
- public:
-  Sync(const RankContext& context, const gimbal_gradsync_options_t& options) : comm_(context) {
-    std::vector<gimbal_gradsync_parameter_t> parameters;
-    for (size_t i = 0; i < kParameters; ++i) parameters.push_back({names_[i], kCounts[i], GIMBAL_FLOAT32});
-    EXPECT_EQ(gimbal_gradsync_create(comm_.get(), parameters.data(), kParameters, &options, &sync_), GIMBAL_OK)
-        << gimbal_last_error();
-  }
-  ~Sync() { EXPECT_EQ(gimbal_gradsync_destroy(sync_), GIMBAL_OK) << gimbal_last_error(); }
-  Sync(const Sync&) = delete;
-  Sync& operator=(const Sync&) = delete;
+const std::vector<size_t> kCounts = {1000, 3, 5000, 70, 257};
 
-  [[nodiscard]] gimbal_gradsync_t get() const { return sync_; }
-  [[nodiscard]] int32_t rank() const { return comm_.rank(); }
-  [[nodiscard]] std::span<float> gradient(size_t parameter) const {
-    void* memory = nullptr;
-    EXPECT_EQ(gimbal_gradsync_gradient(sync_, parameter, &memory), GIMBAL_OK) << gimbal_last_error();
-    return {static_cast<float*>(memory), kCounts[parameter]};
-  }
+class Sync : public GradientSynchronizer {
+ public:
+  Sync(const RankContext& context, const gimbal_gradsync_options_t& options)
+      : GradientSynchronizer(context, kCounts, options,
+                             {"first.weight", "first.bias", "second.weight", "second.bias", "head"}) {}
   // As a backward pass does it, last layer first.
   void backward(float value) {
-    for (size_t i = kParameters; i-- > 0;) {
+    for (size_t i = kCounts.size(); i-- > 0;) {
       std::ranges::fill(gradient(i), value + static_cast<float>(i));
-      ASSERT_EQ(gimbal_gradsync_ready(sync_, i, nullptr), GIMBAL_OK) << gimbal_last_error();
+      ASSERT_EQ(gimbal_gradsync_ready(get(), i, nullptr), GIMBAL_OK) << gimbal_last_error();
     }
   }
-  void end(double weight = 1) {
-    ASSERT_EQ(gimbal_gradsync_step_end(sync_, weight), GIMBAL_OK) << gimbal_last_error();
-    ASSERT_EQ(gimbal_gradsync_wait(sync_, GIMBAL_GRADSYNC_ALL), GIMBAL_OK) << gimbal_last_error();
-  }
   void expect_gradients(float value) const {
-    for (size_t i = 0; i < kParameters; ++i) {
+    for (size_t i = 0; i < kCounts.size(); ++i) {
       EXPECT_THAT(gradient(i), ::testing::Each(value + static_cast<float>(i))) << "parameter " << i;
     }
   }
-
- private:
-  static constexpr const char* names_[kParameters] = {"first.weight", "first.bias", "second.weight", "second.bias", "head"};
-  Communicator comm_;
-  gimbal_gradsync_t sync_ = nullptr;
 };
 
 class GradientSync : public ::testing::TestWithParam<RankKind> {};
@@ -85,7 +62,7 @@ TEST_P(GradientSync, LeavesTheMeanOfEveryGradientStepAfterStep) {
     gimbal_gradsync_stats_t stats = GIMBAL_GRADSYNC_STATS_INIT;
     ASSERT_EQ(gimbal_gradsync_stats(sync.get(), &stats), GIMBAL_OK);
     EXPECT_EQ(stats.steps, 4u);
-    EXPECT_EQ(stats.bytes, std::accumulate(std::begin(kCounts), std::end(kCounts), size_t{0}) * sizeof(float));
+    EXPECT_EQ(stats.bytes, std::accumulate(kCounts.begin(), kCounts.end(), size_t{0}) * sizeof(float));
     EXPECT_GT(stats.buckets, 4u);
     EXPECT_LE(stats.exposed_ns, stats.span_ns);
   });
@@ -223,6 +200,35 @@ TEST_P(GradientSync, BroadcastsParametersAndFindsTheFirstThatDiffers) {
   });
 }
 
+// The case of horovod #546 and pytorch #30509: what bucket sizes, an empty parameter and skipped ones do to accumulated sums.
+TEST_P(GradientSync, GivesTheSameMeansOfMicroBatchesForEveryBucketSize) {
+  run_ranks(GetParam(), 3, [&](const RankContext& context) {
+    for (const size_t bucket_bytes : {size_t{1}, size_t{1024}, size_t{25} << 20, size_t{1} << 30}) {
+      // A bucket of one byte is one of a cache line: a million elements would be 62,500 of them.
+      const std::vector<size_t> counts = {1, 3, 0, bucket_bytes == 1 || kSanitized ? 10'003U : 1'000'003U};
+      gimbal_gradsync_options_t options = GIMBAL_GRADSYNC_OPTIONS_INIT;
+      options.missing = GIMBAL_GRADSYNC_MISSING_ZERO;
+      options.bucket_bytes = bucket_bytes;
+      options.first_bucket_bytes = bucket_bytes;
+      const RankContext own = {context.rank, context.size, context.rendezvous + "-" + std::to_string(bucket_bytes)};
+      GradientSynchronizer sync(own, counts, options);
+      for (int pass = 0; pass < 3; ++pass) {
+        ASSERT_EQ(gimbal_gradsync_accumulate(sync.get(), pass < 2 ? 1 : 0), GIMBAL_OK);
+        for (const size_t i : {3, 2, 1, 0}) {
+          if (i == 1 && context.rank == 1) continue;
+          for (float& each : sync.gradient(i)) each = (pass == 0 ? 0 : each) + static_cast<float>(pass + context.rank);
+          ASSERT_EQ(gimbal_gradsync_ready(sync.get(), i, nullptr), GIMBAL_OK) << gimbal_last_error();
+        }
+      }
+      sync.end();
+      EXPECT_THAT(sync.gradient(0), ::testing::Each(6.0F)) << bucket_bytes;
+      EXPECT_THAT(sync.gradient(1), ::testing::Each(4.0F)) << bucket_bytes;  // (3 + 0 + 9) / 3
+      EXPECT_THAT(sync.gradient(3), ::testing::Each(6.0F)) << bucket_bytes;
+      EXPECT_EQ(sync.stats().steps, 1u);
+    }
+  });
+}
+
 TEST(GradientSyncArguments, AreToldWithWhatIsAllowed) {
   run_ranks(RankKind::kThreads, 1, [](const RankContext& context) {
     Communicator comm(context);
@@ -234,9 +240,11 @@ TEST(GradientSyncArguments, AreToldWithWhatIsAllowed) {
     };
     refused("", 4, GIMBAL_FLOAT32, "parameter 1 has no name");
     refused("w", 4, GIMBAL_FLOAT32, "parameter 1 has the name \"w\" of an earlier one");
-    refused("v", 0, GIMBAL_FLOAT32, "parameter 1 (\"v\") has no elements");
     refused("v", 4, GIMBAL_INT32, "allowed are the floating types, 6 to 11");
+    const gimbal_gradsync_parameter_t empty = {"empty", 0, GIMBAL_FLOAT32};
     gimbal_gradsync_t none = nullptr;
+    EXPECT_EQ(gimbal_gradsync_create(comm.get(), &empty, 1, nullptr, &none), GIMBAL_INVALID_ARGUMENT);
+    EXPECT_THAT(gimbal_last_error(), HasSubstr("no parameter has any elements"));
     EXPECT_EQ(gimbal_gradsync_step_end(none, 1), GIMBAL_INVALID_ARGUMENT);
     EXPECT_THAT(gimbal_last_error(), HasSubstr("the synchronizer is NULL"));
 

@@ -1,0 +1,99 @@
+// Steps whose buckets are reduced by the worker's thread: what is not an all-reduce of the gradients as they are.
+#include "base/deadline.h"
+#include "gradsync/calls.h"
+#include "gradsync/synchronizer.h"
+#include "gradsync/wire_reducer.h"
+
+namespace gimbal::gradsync {
+
+Status Synchronizer::make_reducer() {
+  ASSIGN_OR_RETURN(reducer_, WireReducer::create(comm_, options_.wire, options_.wire_between_nodes, parameters_, layout_));
+  worker_ = std::make_unique<Worker>();
+  return {};
+}
+
+// By the worker. Weights that are not known beforehand are added up once a step, and not with each bucket.
+Status Synchronizer::begin_background_step() {
+  if (options_.uneven && !joined_) {
+    active_here_ = 1;
+    RETURN_IF_ERROR(from_c(gimbal_all_reduce(&active_here_, &active_anywhere_, 1, GIMBAL_INT32, GIMBAL_MAX, comm_, nullptr)));
+  }
+  total_ = options_.reduction == GIMBAL_GRADSYNC_SUM ? 1.0 : static_cast<double>(size_);
+  if (options_.reduction == GIMBAL_GRADSYNC_SUM || (!weighted() && !options_.uneven)) return {};
+  const double own = *weight_;
+  RETURN_IF_ERROR(from_c(gimbal_all_reduce(&own, &total_, 1, GIMBAL_FLOAT64, GIMBAL_SUM, comm_, nullptr)));
+  if (total_ > 0) return {};
+  return {Code::kInvalidArgument, "the weights of all ranks are 0 in this step"};
+}
+
+void Synchronizer::give_bucket(size_t bucket) {
+  jobs_[bucket] = worker_->give([this, bucket]() -> Status {
+    const Bucket& it = layout_.buckets[bucket];
+    if (!reducer_->takes(it.dtype)) return reduce_as_is(it, *weight_, nullptr);
+    return reducer_->reduce(it, memory_ + it.offset, {*weight_, total_});
+  });
+}
+
+// An abort of the communicator from elsewhere must end what is under way on the reducer's own ones too.
+Status Synchronizer::wait_for_job(uint64_t job) {
+  constexpr int64_t kLookMs = 50;
+  while (!worker_->wait(job, kLookMs)) {
+    if (gimbal_comm_status(comm_) != GIMBAL_OK) reducer_->abort();
+  }
+  Status status = worker_->status();
+  if (status.ok() || !loses_communicator(status.code())) return status;
+  Status known = from_c(gimbal_comm_status(comm_));
+  if (known.ok()) {
+    // A communicator of the reducer's own has failed. All ranks meet on this one, which knows who has died.
+    reducer_->abort();
+    known = from_c(gimbal_barrier(comm_, nullptr));
+    if (known.ok()) known = from_c(gimbal_comm_abort(comm_));
+  }
+  return known.ok() || known.code() == Code::kAborted ? status : known;
+}
+
+void Synchronizer::record_step() {
+  const int64_t now = monotonic_ns();
+  stats_.steps += 1;
+  stats_.exposed_ns = static_cast<uint64_t>(exposed_ns_);
+  stats_.all_exposed_ns += stats_.exposed_ns;
+  stats_.span_ns = static_cast<uint64_t>(now - first_start_ns_);
+  stats_.overlap_ns = stats_.span_ns > stats_.exposed_ns ? stats_.span_ns - stats_.exposed_ns : 0;
+  stats_.sent_bytes = 0;
+  const auto ranks = static_cast<uint64_t>(size_);
+  for (const Bucket& bucket : layout_.buckets) {
+    if (reducer_ != nullptr && reducer_->takes(bucket.dtype)) continue;
+    stats_.sent_bytes += 2 * (ranks - 1) * bucket.count * dtype_size(bucket.dtype) / ranks;
+  }
+  if (reducer_ != nullptr) {
+    stats_.sent_bytes += reducer_->sent_bytes() - sent_before_;
+    sent_before_ = reducer_->sent_bytes();
+  }
+  gimbal_stats_t engine = GIMBAL_STATS_INIT;
+  if (gimbal_comm_stats(comm_, &engine) != GIMBAL_OK) return;
+  stats_.late_rank = engine.last_arrived_rank;
+  stats_.late_ns = engine.last_arrived_ns;
+}
+
+size_t Synchronizer::state_bytes() const {
+  return gradsync::state_bytes(reducer_ == nullptr ? std::vector<StateSection>() : reducer_->state());
+}
+
+Status Synchronizer::save_state(std::span<std::byte> out) const {
+  RETURN_IF_ERROR(require_between_steps("state_save"));
+  const auto sections = reducer_ == nullptr ? std::vector<StateSection>() : reducer_->state();
+  const size_t needed = gradsync::state_bytes(sections);
+  if (out.size() != needed) {
+    return {Code::kInvalidArgument,
+            "bytes is " + std::to_string(out.size()) + "; gimbal_gradsync_state_bytes says " + std::to_string(needed)};
+  }
+  gradsync::save_state(sections, {rank_, size_}, out);
+  return {};
+}
+
+Status Synchronizer::load_state(std::span<const std::byte> in) {
+  RETURN_IF_ERROR(require_between_steps("state_load"));
+  return gradsync::load_state(in, {rank_, size_}, reducer_ == nullptr ? std::vector<StateSection>() : reducer_->state());
+}
+
+}  // namespace gimbal::gradsync
