@@ -46,16 +46,14 @@
 #include <span>
 #include <vector>
 
+#include "base/plan_step.h"
 #include "base/types.h"
 
 namespace gimbal {
 
-enum class Op : uint8_t { kSend, kRecv, kRecvReduce, kCopy, kReduce, kRecvSend, kRecvReduceSend };
 enum class Payload : uint8_t { kRaw, kPartial, kFinal };
-enum class BufferId : uint8_t { kInput, kOutput, kScratch, kNone };
 
 inline constexpr int32_t kNoStep = -1;
-inline constexpr Rank kNoRank = -1;
 
 // The same bytes for the CPU, the device and the proxy: fixed size, no pointers.
 struct Step {

@@ -15,11 +15,11 @@
 #include <cstdint>
 #include <span>
 
+#include "base/plan_step.h"
 #include "base/types.h"
 
 namespace gimbal {
 
-enum class Form : uint8_t { kElement, kPartial };
 enum class SumOrder : uint8_t { kRankOrder, kTree };
 // kStreaming: non-temporal stores, for destinations that are not read soon and exceed this rank's share of the cache.
 enum class StoreMode : uint8_t { kCached, kStreaming };
