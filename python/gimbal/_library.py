@@ -60,7 +60,7 @@ class ReduceOptions(ctypes.Structure):
         super().__init__(struct_bytes=ctypes.sizeof(ReduceOptions), weight=weight, normalize=int(normalize))
 
 
-# Arguments by letter: p pointer or handle, z size_t, i int/int32_t/enum, s text, o out-parameter.
+# Arguments by letter: p pointer or handle, z size_t, i int/int32_t/enum, d double, s text, o out-parameter.
 _OPERATIONS = {
     "all_reduce": "ppziipp",
     "reduce_scatter": "ppziipp",
@@ -100,7 +100,7 @@ _OTHERS = {
     "explain": "pizipz",
 }
 
-_LETTERS = {"p": c_void_p, "z": c_size_t, "i": c_int, "s": c_char_p, "o": c_void_p}
+_LETTERS = {"p": c_void_p, "z": c_size_t, "i": c_int, "d": c_double, "s": c_char_p, "o": c_void_p}
 
 
 def prototypes() -> dict:
@@ -130,13 +130,18 @@ def _load() -> ctypes.CDLL:
     library.gimbal_last_error.restype = c_char_p
     library.gimbal_status_name.restype, library.gimbal_status_name.argtypes = c_char_p, [c_int]
     library.gimbal_dtype_size.restype, library.gimbal_dtype_size.argtypes = c_size_t, [c_int]
-    for name, letters in prototypes().items():
-        function = getattr(library, f"gimbal_{name}")
-        function.restype, function.argtypes = c_int, [_LETTERS[letter] for letter in letters]
     return library
 
 
+def declare(functions: dict) -> None:
+    """Tells ctypes the arguments of functions that return a status: name without gimbal_ -> letters."""
+    for name, letters in functions.items():
+        function = getattr(library, f"gimbal_{name}")
+        function.restype, function.argtypes = c_int, [_LETTERS[letter] for letter in letters]
+
+
 library = _load()
+declare(prototypes())
 
 
 def last_error() -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import contextlib
+import ctypes
 import dataclasses
+import functools
 import math
 import threading
 import weakref
 from typing import Any, Callable, Iterator, Optional
 
-from . import _library, dtypes, errors
+from . import _interrupt, _library, dtypes, errors
 from ._library import call
 from .operations import Issue, Operations
 from .store import StoreCallbacks
@@ -50,53 +51,72 @@ class Stats:
     last_arrived_waits: int
 
 
-class _Handle:
-    """Owns a gimbal_comm_t. Futures and arrays of Communicator.alloc() own it too: their memory goes with it."""
+class Handle:
+    """Owns a gimbal_comm_t. Futures and arrays of Communicator.alloc() own it too: their memory goes with it.
+
+    Attributes:
+        pointer: the gimbal_comm_t.
+        pending: requests under way, with their arrays.
+        afterwards: functions to call when the communicator has been destroyed.
+    """
 
     def __init__(self, pointer: int, log: Any) -> None:
         self.pointer = pointer
+        self.rank: Optional[int] = None
         self.pending: set = set()
-        weakref.finalize(self, _destroy, pointer, self.pending, log)
+        self.afterwards: list = []
+        self._calls = _interrupt.Calls(functools.partial(_library.library.gimbal_comm_abort, pointer))
+        weakref.finalize(self, _destroy, pointer, self.pending, self.afterwards, log)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """gimbal_<name>(*arguments), which may wait for the peers: Ctrl-C ends it."""
+        calls = self._calls
+        calls.entered += 1
+        try:
+            call(name, *arguments, rank=self.rank)
+        finally:
+            calls.left = calls.entered
 
 
-def _destroy(pointer: int, pending: set, _log: Any) -> None:
+def _destroy(pointer: int, pending: set, afterwards: list, _log: Any) -> None:
     _library.library.gimbal_comm_destroy(pointer)
     pending.clear()  # only now may the arrays of operations under way go
+    for function in afterwards:
+        function()
 
 
 class _Request:
     """A gimbal_request_t and what it needs alive, for a future and for the set of those under way."""
 
-    def __init__(self, issue: Issue, rank: int) -> None:
+    def __init__(self, issue: Issue) -> None:
         self.issue = issue
-        self.rank = rank
         self.handle = ctypes.c_void_p()
         self.error: Optional[errors.GimbalError] = None
 
-    def finish(self, function: str, *arguments: Any) -> None:
+    def finish(self, caller: Callable[..., None], function: str, *arguments: Any) -> None:
         try:
-            call(function, ctypes.addressof(self.handle), *arguments, rank=self.rank)
+            caller(function, ctypes.addressof(self.handle), *arguments)
         except errors.GimbalError as error:
             error.operation = self.issue.name
             self.error = error
             self.handle = ctypes.c_void_p()
 
-    def test(self) -> bool:
+    def test(self, owner: Handle) -> bool:
         if self.handle:
-            self.finish("test", ctypes.addressof(ctypes.c_int()))
+            self.finish(functools.partial(call, rank=owner.rank), "test", ctypes.addressof(ctypes.c_int()))
         return not self.handle
 
 
 class Future:
     """A started operation. Its arrays must not be touched before it has completed; they are kept alive until then."""
 
-    def __init__(self, request: _Request, owner: _Handle) -> None:
+    def __init__(self, request: _Request, owner: Handle) -> None:
         self._request = request
         self._owner = owner
 
     def done(self) -> bool:
         """Whether it has completed or failed; never waits."""
-        if self._request.test():
+        if self._request.test(self._owner):
             self._owner.pending.discard(self._request)
             return True
         return False
@@ -108,7 +128,7 @@ class Future:
             GimbalError: it failed.
         """
         if self._request.handle:
-            self._request.finish("wait")
+            self._request.finish(self._owner.call, "wait")
         self._owner.pending.discard(self._request)
         if self._request.error is not None:
             raise self._request.error
@@ -123,11 +143,11 @@ class _Started(Operations):
         self.rank, self.size = communicator.rank, communicator.size
 
     def _issue(self, issue: Issue) -> Future:
-        owner = self._communicator._open_handle()
+        owner = self._communicator.open_handle()
         if not _groups.depth:
             # Lets go of the arrays of completed operations whose futures nobody has waited for.
-            owner.pending.difference_update([request for request in owner.pending if request.test()])
-        request = _Request(issue, self.rank)
+            owner.pending.difference_update([request for request in owner.pending if request.test(owner)])
+        request = _Request(issue)
         call(f"{issue.name}_start", *issue.arguments, owner.pointer, issue.stream, ctypes.addressof(request.handle), rank=self.rank)
         owner.pending.add(request)
         return Future(request, owner)
@@ -181,19 +201,19 @@ class Communicator(Operations):
         line_callback = _library.LOG(lambda _context, level, line: log(level, line.decode(errors="replace"))) if log else None
         if line_callback:
             config.log = line_callback
-        pointer = ctypes.c_void_p()
+        _interrupt.watch()
         try:
-            call("comm_create", ctypes.addressof(config), ctypes.addressof(pointer), rank=rank)
+            pointer = _create(config, rank)
         except errors.GimbalError as error:
             raise error from (callbacks.error if callbacks else None)
-        self._adopt(pointer.value, line_callback)
+        self._adopt(pointer, line_callback)
 
     def _adopt(self, pointer: int, log: Any) -> None:
-        self._handle: Optional[_Handle] = _Handle(pointer, log)
+        self._handle: Optional[Handle] = Handle(pointer, log)
         self._log = log
         number = ctypes.c_int32()
         call("comm_rank", pointer, ctypes.addressof(number))
-        self.rank = number.value
+        self.rank = self._handle.rank = number.value
         call("comm_size", pointer, ctypes.addressof(number))
         self.size = number.value
         self.start = _Started(self)
@@ -204,16 +224,22 @@ class Communicator(Operations):
         made._adopt(pointer, log)
         return made
 
-    def _open_handle(self) -> _Handle:
+    def open_handle(self) -> Handle:
+        """The C handle and what its life hangs on; for this package.
+
+        Raises:
+            InvalidUsage: it has been closed.
+        """
         if self._handle is None:
             raise errors.InvalidUsage("the communicator has been closed", rank=self.rank)
         return self._handle
 
     def _pointer(self) -> int:
-        return self._open_handle().pointer
+        return self.open_handle().pointer
 
     def _issue(self, issue: Issue) -> Any:
-        call(issue.name, *issue.arguments, self._pointer(), issue.stream, rank=self.rank)
+        handle = self.open_handle()
+        handle.call(issue.name, *issue.arguments, handle.pointer, issue.stream)
         if _groups.depth:
             _groups.recorded.append(issue)
         return issue.result
@@ -242,13 +268,15 @@ class Communicator(Operations):
     def split(self, color: Optional[int], key: int = 0) -> Optional["Communicator"]:
         """Collective. Ranks of equal color (>= 0) form a new communicator, ordered by key, then by rank; None joins none."""
         pointer = ctypes.c_void_p()
-        call("comm_split", self._pointer(), -1 if color is None else color, key, ctypes.addressof(pointer), rank=self.rank)
+        handle = self.open_handle()
+        handle.call("comm_split", handle.pointer, -1 if color is None else color, key, ctypes.addressof(pointer))
         return Communicator._of(pointer.value, self._log) if pointer.value else None
 
     def shrink(self) -> "Communicator":
         """Called by the survivors after a failure: a new communicator of those that answer."""
         pointer = ctypes.c_void_p()
-        call("comm_shrink", self._pointer(), ctypes.addressof(pointer), rank=self.rank)
+        handle = self.open_handle()
+        handle.call("comm_shrink", handle.pointer, ctypes.addressof(pointer))
         return Communicator._of(pointer.value, self._log)
 
     def stats(self) -> Stats:
@@ -281,11 +309,12 @@ class Communicator(Operations):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         count = math.prod(shape)
         pointer = ctypes.c_void_p()
-        call("mem_alloc", self._pointer(), _HOST_MEMORY, count * kind.size, ctypes.addressof(pointer), rank=self.rank)
+        handle = self.open_handle()
+        handle.call("mem_alloc", handle.pointer, _HOST_MEMORY, count * kind.size, ctypes.addressof(pointer))
         if count == 0:
             return numpy.empty(shape, kind.typestr)
         memory = (ctypes.c_char * (count * kind.size)).from_address(pointer.value)
-        memory.owner = self._open_handle()
+        memory.owner = handle
         return numpy.frombuffer(memory, kind.typestr, count).reshape(shape)
 
 
@@ -316,6 +345,41 @@ def group() -> Iterator[None]:
         finally:
             if not _groups.depth:
                 _groups.recorded.clear()
+
+
+def _create(config: _library.Config, rank: Optional[int]) -> int:
+    """gimbal_comm_create. In a thread, since there is no communicator yet that Ctrl-C could abort: the main thread leaves, and
+    the other one gives up at the connect deadline."""
+    made: list = []
+    abandoned = threading.Event()
+
+    def create() -> None:
+        pointer = ctypes.c_void_p()
+        try:
+            call("comm_create", ctypes.addressof(config), ctypes.addressof(pointer), rank=rank)
+        except errors.GimbalError as error:
+            made.append(error)
+        else:
+            made.append(pointer.value)
+            if abandoned.is_set():
+                _library.library.gimbal_comm_destroy(pointer)
+
+    if threading.current_thread() is not threading.main_thread():
+        create()
+    else:
+        thread = threading.Thread(target=create, name="gimbal-create", daemon=True)
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            abandoned.set()
+            for pointer in made:
+                if isinstance(pointer, int):
+                    _library.library.gimbal_comm_destroy(pointer)
+            raise
+    if isinstance(made[0], errors.GimbalError):
+        raise made[0]
+    return made[0]
 
 
 def _milliseconds(seconds: Optional[float]) -> int:

@@ -1,16 +1,18 @@
-"""The package's tables against include/gimbal/gimbal.h: prototypes, enumerations, structs and their initial values."""
+"""The package's tables against include/gimbal/*.h: prototypes, enumerations, structs and their initial values."""
 
 import ctypes
 import pathlib
 import re
 import unittest
 
-from gimbal import Status, _library, communicator, dtypes, operations
+from gimbal import Status, _gradsync, _library, communicator, dtypes, operations
 
-HEADER = (pathlib.Path(__file__).parents[2] / "include" / "gimbal" / "gimbal.h").read_text()
-LETTERS_OF = {"size_t": "z", "int32_t": "i", "gimbal_dtype_t": "i", "gimbal_op_t": "i", "gimbal_memory_t": "i",
+FOLDER = pathlib.Path(__file__).parents[2] / "include" / "gimbal"
+HEADER = (FOLDER / "gimbal.h").read_text()
+GRADSYNC = (FOLDER / "gradsync.h").read_text()
+LETTERS_OF = {"size_t": "z", "int32_t": "i", "double": "d", "gimbal_dtype_t": "i", "gimbal_op_t": "i", "gimbal_memory_t": "i",
               "gimbal_collective_t": "i", "const char*": "s"}
-HANDLES = ("gimbal_comm_t", "gimbal_stream_t", "void*", "const void*", "const size_t*", "char*")
+HANDLES = ("gimbal_comm_t", "gimbal_stream_t", "void*", "const void*", "const size_t*", "char*", "gimbal_gradsync_t")
 
 
 def letter_of(declaration):
@@ -45,6 +47,9 @@ class TheHeader(unittest.TestCase):
     def test_has_the_prototypes_of_the_package_and_no_others(self):
         self.assertEqual(header_prototypes(HEADER), _library.prototypes())
 
+    def test_of_gradients_has_the_prototypes_of_the_package_and_no_others(self):
+        self.assertEqual(header_prototypes(GRADSYNC), _gradsync.PROTOTYPES)
+
     def test_a_changed_prototype_is_seen(self):
         changed = HEADER.replace("gimbal_comm_abort(gimbal_comm_t comm)", "gimbal_comm_abort(gimbal_comm_t comm, int32_t why)")
         self.assertNotEqual(header_prototypes(changed), _library.prototypes())
@@ -56,6 +61,17 @@ class TheHeader(unittest.TestCase):
         self.assertEqual(header_enum(HEADER, "gimbal_op_t"), {name.upper(): i for i, name in enumerate(operations.OPS)})
         self.assertEqual(header_enum(HEADER, "gimbal_collective_t"),
                          {name.upper(): i for i, name in enumerate(communicator.COLLECTIVES)})
+
+    def test_of_gradients_has_the_same_enumerations(self):
+        for prefix, names in (("", _gradsync.REDUCTIONS), ("MISSING_", _gradsync.MISSING)):
+            declared = header_enum(GRADSYNC, "gimbal_gradsync_missing_t" if prefix else "gimbal_gradsync_reduction_t")
+            self.assertEqual(declared, {f"GRADSYNC_{prefix}{name.upper()}": i for i, name in enumerate(names)})
+
+    def test_of_gradients_has_the_same_fields_in_its_structs(self):
+        for type_name, struct in (("gimbal_gradsync_parameter_t", _gradsync.Parameter),
+                                  ("gimbal_gradsync_options_t", _gradsync.Options), ("gimbal_gradsync_stats_t", _gradsync.Stats)):
+            with self.subTest(type_name):
+                self.assertEqual(header_fields(GRADSYNC, type_name), [name for name, _ in struct._fields_])
 
     def test_has_the_same_fields_in_its_structs(self):
         for type_name, struct in (("gimbal_config_t", _library.Config), ("gimbal_stats_t", _library.Stats),

@@ -1,6 +1,9 @@
-"""Gimbal under PyTorch: backend "gimbal" of torch.distributed, and a communication hook for stock DistributedDataParallel.
+"""Gimbal under PyTorch: a gradient synchronizer that needs no torch.distributed, a backend "gimbal" for it, and a communication
+hook for stock DistributedDataParallel.
 
     import gimbal.torch
+    sync = gimbal.torch.GradientSynchronizer(model)       # sync.synchronize() before optimizer.step()
+
     torch.distributed.init_process_group("gimbal")        # DDP and FSDP scripts run as they are
 
     ddp.register_comm_hook(gimbal.torch.HookState(gimbal.Communicator()), gimbal.torch.comm_hook)
@@ -10,7 +13,8 @@ The same files work with torch 1.13 and with current torch: nothing is compiled 
 
 from .backend import ProcessGroup, register
 from .hook import HookState, comm_hook
+from .synchronizer import GradientSynchronizer
 
-__all__ = ["HookState", "ProcessGroup", "comm_hook", "register"]
+__all__ = ["GradientSynchronizer", "HookState", "ProcessGroup", "comm_hook", "register"]
 
 register()

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from .. import group
 from ..communicator import Communicator
 from ..errors import Unsupported
-from .tensors import Worker, view
+from .tensors import Dense, Worker, view
 
 __all__ = ["ProcessGroup", "register"]
 
@@ -132,7 +132,7 @@ class ProcessGroup(dist.ProcessGroup):
         op, root = _op(opts), opts.rootRank
 
         def operation(tensor: torch.Tensor) -> Iterator[None]:
-            with _Dense(tensor, written=self.rank() == root) as dense:
+            with Dense(tensor, written=self.rank() == root) as dense:
                 memory = view(dense)
                 self._comm.reduce(memory, _op_for(dense, op), root, memory)
                 yield
@@ -162,7 +162,7 @@ class ProcessGroup(dist.ProcessGroup):
         root = opts.rootRank
 
         def operation(tensor: torch.Tensor) -> Iterator[None]:
-            with _Dense(tensor) as dense:
+            with Dense(tensor) as dense:
                 self._comm.broadcast(view(dense), root)
                 yield
 
@@ -170,7 +170,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         def operation(parts: List[torch.Tensor], source: torch.Tensor) -> Iterator[None]:
-            with _Dense(source, written=False) as dense:
+            with Dense(source, written=False) as dense:
                 whole = dense.new_empty((self.size(), dense.numel()))
                 self._comm.all_gather(view(dense), view(whole))
                 yield
@@ -188,7 +188,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         def operation(output: torch.Tensor, source: torch.Tensor) -> Iterator[None]:
-            with _Dense(output, read=False) as target, _Dense(source, written=False) as dense:
+            with Dense(output, read=False) as target, Dense(source, written=False) as dense:
                 self._comm.all_gather(view(dense), view(target))
                 yield
 
@@ -204,7 +204,7 @@ class ProcessGroup(dist.ProcessGroup):
         def operation() -> Iterator[None]:
             source, = inputs
             mine = self.rank() == root
-            with _Dense(source, written=False) as dense:
+            with Dense(source, written=False) as dense:
                 whole = dense.new_empty((self.size(), dense.numel())) if mine else None
                 self._comm.gather(view(dense), root, view(whole) if mine else None)
                 yield
@@ -217,7 +217,7 @@ class ProcessGroup(dist.ProcessGroup):
         root = opts.rootRank
 
         def operation() -> Iterator[None]:
-            with _Dense(outputs[0], read=False) as target:
+            with Dense(outputs[0], read=False) as target:
                 self._comm.scatter(view(_joined(inputs[0])) if self.rank() == root else None, view(target), root)
                 yield
 
@@ -226,7 +226,7 @@ class ProcessGroup(dist.ProcessGroup):
     def alltoall_base(self, output: torch.Tensor, source: torch.Tensor, output_splits: Sequence[int], input_splits: Sequence[int],
                       opts: Any = None) -> Work:
         def operation() -> Iterator[None]:
-            with _Dense(output, read=False) as target, _Dense(source, written=False) as dense:
+            with Dense(output, read=False) as target, Dense(source, written=False) as dense:
                 sent, received = self._split_counts(dense, input_splits), self._split_counts(target, output_splits)
                 self._comm.all_to_all_v(view(dense.view(-1)), sent, received, view(target.view(-1)))
                 yield
@@ -253,7 +253,7 @@ class ProcessGroup(dist.ProcessGroup):
         tensor, = tensors
 
         def operation() -> Iterator[None]:
-            with _Dense(tensor, written=False) as dense:
+            with Dense(tensor, written=False) as dense:
                 self._comm.send(view(dense), peer)
                 yield
 
@@ -264,7 +264,7 @@ class ProcessGroup(dist.ProcessGroup):
         tensor, = tensors
 
         def operation() -> Iterator[None]:
-            with _Dense(tensor, read=False) as dense:
+            with Dense(tensor, read=False) as dense:
                 self._comm.recv(view(dense), peer)
                 yield
 
@@ -310,13 +310,13 @@ class ProcessGroup(dist.ProcessGroup):
         return work
 
     def _all_reduce(self, tensor: torch.Tensor, op: str) -> Iterator[None]:
-        with _Dense(tensor) as dense:
+        with Dense(tensor) as dense:
             memory = view(dense)
             self._comm.all_reduce(memory, _op_for(dense, op), memory)
             yield
 
     def _reduce_scatter(self, output: torch.Tensor, whole: torch.Tensor, op: str) -> Iterator[None]:
-        with _Dense(output, read=False) as target, _Dense(whole, written=False) as dense:
+        with Dense(output, read=False) as target, Dense(whole, written=False) as dense:
             self._comm.reduce_scatter(view(dense.view(-1)), _op_for(dense, op), view(target.view(-1)))
             yield
 
@@ -353,32 +353,6 @@ def _launch(operations: Sequence[Operation]) -> None:
                 next(operation)
     for operation in begun:
         next(operation, None)
-
-
-class _Dense:
-    """A tensor's content in contiguous memory: the tensor itself, or a copy that goes back at the end."""
-
-    def __init__(self, tensor: torch.Tensor, read: bool = True, written: bool = True) -> None:
-        self._tensor = tensor.detach()
-        self._read = read
-        self._written = written
-
-    def __enter__(self) -> torch.Tensor:
-        tensor = self._tensor
-        if tensor.is_sparse:
-            raise Unsupported("a sparse tensor: make it dense, or gather its indices and values")
-        if tensor.is_complex():
-            tensor = torch.view_as_real(tensor)
-        self._source = tensor
-        if tensor.is_contiguous():
-            self._dense = tensor
-        else:
-            self._dense = tensor.contiguous() if self._read else torch.empty(tensor.shape, dtype=tensor.dtype)
-        return self._dense
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self._written and kind is None and self._dense is not self._source:
-            self._source.copy_(self._dense)
 
 
 def _listed(tensors: Any) -> List[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Tensors as views, and the thread that runs a communicator's operations on them."""
+"""Tensors as views, in contiguous memory, and the thread that runs a communicator's operations on them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,55 @@ import torch
 from .. import dtypes
 from ..arrays import View
 from ..communicator import Communicator
+from ..errors import Unsupported
 
-__all__ = ["Worker", "view"]
+__all__ = ["DTYPES", "Dense", "Worker", "fills_its_memory", "view"]
 
-_DTYPES = {getattr(torch, name): entry for entry in dtypes.DTYPES for name in (entry.name, entry.name + "fn") if hasattr(torch, name)}
+DTYPES = {getattr(torch, name): entry for entry in dtypes.DTYPES for name in (entry.name, entry.name + "fn") if hasattr(torch, name)}
 
 
 def view(tensor: torch.Tensor) -> View:
     """The memory of a contiguous tensor. bool tensors are bytes of 0 and 1."""
     if not tensor.is_contiguous():
         raise ValueError(f"the tensor is not contiguous (shape {tuple(tensor.shape)}, strides {tensor.stride()})")
-    kind = _DTYPES.get(torch.uint8 if tensor.dtype == torch.bool else tensor.dtype)
+    kind = DTYPES.get(torch.uint8 if tensor.dtype == torch.bool else tensor.dtype)
     return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor.element_size(), True, tensor.is_cuda, tensor)
+
+
+def fills_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie side by side in some order, as those of a transposed or channels-last tensor do."""
+    expected = 1
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape)):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+class Dense:
+    """A tensor's content in contiguous memory: the tensor itself, or a copy that goes back at the end."""
+
+    def __init__(self, tensor: torch.Tensor, read: bool = True, written: bool = True) -> None:
+        self._tensor = tensor.detach()
+        self._read = read
+        self._written = written
+
+    def __enter__(self) -> torch.Tensor:
+        tensor = self._tensor
+        if tensor.is_sparse:
+            raise Unsupported("a sparse tensor: make it dense, or gather its indices and values")
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor)
+        self._source = tensor
+        if tensor.is_contiguous():
+            self._dense = tensor
+        else:
+            self._dense = tensor.contiguous() if self._read else torch.empty(tensor.shape, dtype=tensor.dtype)
+        return self._dense
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self._written and kind is None and self._dense is not self._source:
+            self._source.copy_(self._dense)
 
 
 class Worker:

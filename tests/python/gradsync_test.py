@@ -1,0 +1,204 @@
+"""gimbal.GradientSynchronizer on numpy arrays: ranks as threads, gradients of small whole numbers, so that sums are exact."""
+
+import unittest
+
+import numpy
+
+import gimbal
+from ranks import alone, run_ranks
+
+SHAPES = {"first": (3,), "second": (5, 7), "third": (1000,)}
+BACKWARD = ("third", "second", "first")
+
+
+def parameters():
+    return {name: (shape, "float32") for name, shape in SHAPES.items()}
+
+
+def values_of(name, rank, step=0):
+    size = int(numpy.prod(SHAPES[name]))
+    return (numpy.arange(size, dtype=numpy.float32) % 17 + rank * 3 + step).reshape(SHAPES[name])
+
+
+def make_step(sync, step=0, names=BACKWARD, weight=1.0):
+    for name in names:
+        sync.gradients[name][...] = values_of(name, sync.rank, step)
+        sync.ready(name)
+    sync.synchronize(weight)
+
+
+class ASynchronizer(unittest.TestCase):
+    def test_has_the_mean_whatever_the_buckets(self):
+        for limits in ({}, {"bucket_bytes": 1, "first_bucket_bytes": 1}, {"bucket_bytes": 1024}, {"bucket_bytes": 1 << 30}):
+            with self.subTest(limits):
+                def body(comm):
+                    sync = gimbal.GradientSynchronizer(comm, parameters(), **limits)
+                    for step in range(3):
+                        make_step(sync, step)
+                        for name in SHAPES:
+                            # The mean of rank * 3 over three ranks is 3.
+                            numpy.testing.assert_array_equal(sync.gradients[name], values_of(name, 1, step))
+
+                run_ranks(3, body)
+
+    def test_matches_gradients_by_name_whatever_the_order_they_come_in(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, {"a": (4, "float32"), "b": (4, "float32")}, bucket_bytes=16, first_bucket_bytes=16)
+            order = ("a", "b") if comm.rank == 0 else ("b", "a")
+            for name in order:
+                sync.gradients[name][...] = {"a": 1, "b": 100}[name] * (comm.rank + 1)
+                sync.ready(name)
+            sync.synchronize()
+            return sync.gradients["a"][0], sync.gradients["b"][0]
+
+        self.assertEqual(run_ranks(2, body), [(1.5, 150)] * 2)
+
+    def test_reduces_micro_batches_once(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, parameters())
+            for gradient in sync.gradients.values():
+                gradient[...] = 0
+            for micro in range(3):
+                names = BACKWARD if micro == 0 else BACKWARD[:2]  # "first" is touched by the first micro-batch only
+                with sync.no_sync():
+                    for name in names:
+                        sync.gradients[name] += values_of(name, comm.rank, micro)
+                        sync.ready(name)
+            sync.synchronize()
+            numpy.testing.assert_array_equal(sync.gradients["third"], sum(values_of("third", 1, micro) for micro in range(3)))
+            numpy.testing.assert_array_equal(sync.gradients["first"], values_of("first", 1))
+            return sync.stats().steps
+
+        self.assertEqual(run_ranks(3, body), [1] * 3)
+
+    def test_weighs_ranks_by_their_examples(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, {"a": (1, "float64")}, reduction="weighted_mean")
+            found = []
+            for announced in (False, True):
+                weight = comm.rank * 2 + 1
+                if announced:
+                    sync.announce_weight(weight)
+                sync.gradients["a"][0] = comm.rank
+                sync.ready("a")
+                sync.synchronize(weight)
+                found.append(sync.gradients["a"][0])
+            return found
+
+        self.assertEqual(run_ranks(2, body), [[0.75, 0.75]] * 2)
+
+    def test_names_parameters_without_a_gradient(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, parameters())
+            with self.assertRaisesRegex(gimbal.InvalidUsage, '1 of 3 parameters got no gradient in this step: "second"'):
+                make_step(sync, names=("third", "first"))
+
+        run_ranks(2, body)
+
+    def test_takes_zeros_for_them_if_told_so(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, parameters(), missing="zero")
+            make_step(sync, names=BACKWARD if comm.rank else BACKWARD[:1])
+            numpy.testing.assert_array_equal(sync.gradients["second"], values_of("second", 1) / 2)
+
+        run_ranks(2, body)
+
+    def test_lets_ranks_make_different_numbers_of_steps(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, {"a": (2, "float32")}, uneven=True)
+            means = []
+            for _ in range(comm.rank + 1):
+                sync.gradients["a"][...] = comm.rank
+                sync.ready("a")
+                sync.synchronize()
+                means.append(float(sync.gradients["a"][0]))
+            sync.join()
+            return means
+
+        self.assertEqual(run_ranks(3, body), [[1.0], [1.0, 1.5], [1.0, 1.5, 2.0]])
+
+    def test_brings_the_roots_values_to_all_and_checks_them(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, {"a": (4, "float32"), "b": (4, "float32")})
+            values = {name: numpy.full(4, comm.rank + 1, numpy.float32) for name in ("a", "b")}
+            sync.broadcast(values, root=1)
+            sync.check(values)
+            values["b"][2] += comm.rank == 1
+            with self.assertRaisesRegex(gimbal.Mismatch, '"b"\\) is the first that differs: on rank 1 from rank 0'):
+                sync.check(values)
+            sync.broadcast(values)
+            sync.check(values)
+            return values["a"].tolist()
+
+        self.assertEqual(run_ranks(2, body), [[2.0] * 4] * 2)
+
+    def test_leaves_the_programs_communicator_free_in_a_step(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, parameters())
+            sync.gradients["third"][...] = 1
+            sync.ready("third")
+            total = comm.all_reduce(numpy.ones(1)).item()
+            for name in ("second", "first"):
+                sync.ready(name)
+            sync.synchronize()
+            return total
+
+        self.assertEqual(run_ranks(3, body), [3.0] * 3)
+
+    def test_says_what_it_has_done(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, parameters())
+            make_step(sync)
+            return sync.stats()
+
+        for stats in run_ranks(2, body):
+            self.assertEqual((stats.steps, stats.bytes), (1, 4 * (3 + 35 + 1000)))
+            self.assertGreaterEqual(stats.span_ns, stats.exposed_ns)
+
+    def test_goes_on_after_an_abort(self):
+        def body(comm):
+            sync = gimbal.GradientSynchronizer(comm, parameters())
+            make_step(sync)
+            comm.barrier()  # nobody is still in the step
+            if comm.rank == 0:
+                sync.abort()
+            with self.assertRaises(gimbal.Aborted):
+                make_step(sync)
+            sync.shrink()
+            make_step(sync)
+            numpy.testing.assert_array_equal(sync.gradients["second"], values_of("second", 1))
+            return sync.size
+
+        self.assertEqual(run_ranks(3, body), [3] * 3)
+
+    def test_keeps_the_memory_of_its_arrays_alive(self):
+        with alone() as comm:
+            gradient = gimbal.GradientSynchronizer(comm, {"a": (1000, "float32")}).gradients["a"]
+        gradient[...] = 7
+        self.assertEqual(gradient.sum(), 7000)
+
+
+class Disagreement(unittest.TestCase):
+    def test_over_the_parameters_is_told_with_both_sides(self):
+        def body(comm):
+            with self.assertRaisesRegex(gimbal.Mismatch, 'parameter 0: "a", 4 of type 8.*parameter 0: "a", 5 of type 8|rank 1'):
+                gimbal.GradientSynchronizer(comm, {"a": (4 + (comm.rank == 0), "float32")})
+
+        run_ranks(2, body)
+
+    def test_with_the_package_is_told_before_anything_is_sent(self):
+        cases = (
+            (lambda comm: gimbal.GradientSynchronizer(comm, {"a": (1, "float32")}, reduction="average"), 'reduction "average" is none of mean'),
+            (lambda comm: gimbal.GradientSynchronizer(comm, {"a": (1, "float32")}, missing="x"), 'missing "x" is none of error, zero'),
+            (lambda comm: gimbal.GradientSynchronizer(comm, {"a": numpy.zeros(2, bool)}), 'parameter "a" has a type that Gimbal lacks'),
+            (lambda comm: gimbal.GradientSynchronizer(comm, {"a": (1, "float32")}).check({"b": numpy.ones(1)}), "a, b on one side only"),
+            (lambda comm: gimbal.GradientSynchronizer(comm, {"a": (1, "float32")}).check({"a": numpy.ones(1)}), 'of "a" has 8 bytes'),
+        )
+        with alone() as comm:
+            for body, sentence in cases:
+                with self.subTest(sentence), self.assertRaisesRegex(ValueError, sentence):
+                    body(comm)
+
+
+if __name__ == "__main__":
+    unittest.main()
