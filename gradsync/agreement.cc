@@ -95,9 +95,10 @@ Status Synchronizer::choose_bucket_bytes() {
 }
 
 Status Synchronizer::allocate() {
-  const bool in_background = options_.wire != GIMBAL_GRADSYNC_WIRE_AS_IS && size_ > 1;
+  const bool in_background = options_.compress() && size_ > 1;
   Placement placement;
-  if (in_background) placement.block_elements = kBlockElements;
+  placement.split = !options_.codec.has_value();
+  if (in_background && placement.split) placement.block_elements = kBlockElements;
   layout_ = lay_out(parameters_, options_.first_bucket_bytes, options_.bucket_bytes, placement);
   void* memory = nullptr;
   RETURN_IF_ERROR(from_c(gimbal_mem_alloc(comm_, GIMBAL_MEMORY_HOST, layout_.bytes, &memory)));

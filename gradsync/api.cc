@@ -64,7 +64,7 @@ gimbal_status_t gimbal_gradsync_create(gimbal_comm_t comm, const gimbal_gradsync
     if (sync == nullptr) return {Code::kInvalidArgument, "sync is NULL"};
     *sync = nullptr;
     ASSIGN_OR_RETURN(auto taken, gradsync::take_parameters(parameters, parameter_count));
-    ASSIGN_OR_RETURN(auto checked, gradsync::take_options(options));
+    ASSIGN_OR_RETURN(auto checked, gradsync::take_options(options, taken));
     ASSIGN_OR_RETURN(auto made, gradsync::Synchronizer::create(comm, std::move(taken), checked));
     const uintptr_t handle = synchronizers().insert(std::move(made));
     if (handle == 0) return {Code::kNoMemory, "too many synchronizers are alive in this process"};

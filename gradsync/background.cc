@@ -1,13 +1,18 @@
 // Steps whose buckets are reduced by the worker's thread: what is not an all-reduce of the gradients as they are.
 #include "base/deadline.h"
 #include "gradsync/calls.h"
+#include "gradsync/codec_reducer.h"
 #include "gradsync/synchronizer.h"
 #include "gradsync/wire_reducer.h"
 
 namespace gimbal::gradsync {
 
 Status Synchronizer::make_reducer() {
-  ASSIGN_OR_RETURN(reducer_, WireReducer::create(comm_, options_.wire, options_.wire_between_nodes, parameters_, layout_));
+  if (options_.codec) {
+    reducer_ = std::make_unique<CodecReducer>(comm_, *options_.codec, StateOwner{rank_, size_}, parameters_, layout_);
+  } else {
+    ASSIGN_OR_RETURN(reducer_, WireReducer::create(comm_, options_.wire, options_.wire_between_nodes, parameters_, layout_));
+  }
   worker_ = std::make_unique<Worker>();
   return {};
 }

@@ -27,7 +27,7 @@ Result<Parameter> take_parameter(const gimbal_gradsync_parameter_t& raw, size_t 
     return wrong(index, named + "has type " + std::to_string(dtype) + "; allowed are the floating types, 6 to 11");
   }
   if (raw.count > (size_t{1} << 46)) return wrong(index, named + "has more than 2^46 elements");
-  return Parameter{raw.name, raw.count, static_cast<DType>(dtype)};
+  return Parameter{raw.name, raw.count, static_cast<DType>(dtype), 1};
 }
 
 // of an option; allowed: 0 to most.
@@ -47,6 +47,44 @@ Result<gimbal_gradsync_options_t> whole_options(const gimbal_gradsync_options_t&
   }
   std::memcpy(&whole, &given, given.struct_bytes);
   return whole;
+}
+
+Status check_codec(const gimbal_codec_t& codec, const gimbal_gradsync_options_t& options) {
+  const auto wrong_codec = [](const std::string& what) { return Status(Code::kInvalidArgument, "options.codec" + what); };
+  if (codec.struct_bytes != sizeof codec) {
+    return wrong_codec("->struct_bytes is " + std::to_string(codec.struct_bytes) + "; allowed: sizeof(gimbal_codec_t), " +
+                       std::to_string(sizeof codec));
+  }
+  if (std::memchr(codec.name, '\0', sizeof codec.name) == nullptr || codec.name[0] == '\0') {
+    return wrong_codec("->name is empty or has no end");
+  }
+  constexpr int32_t kMostRounds = 8;
+  if (codec.rounds < 1 || codec.rounds > kMostRounds) {
+    return wrong_codec("->rounds is " + std::to_string(codec.rounds) + "; allowed: 1 to " + std::to_string(kMostRounds));
+  }
+  const int exchange = codec.exchange;
+  if (exchange != GIMBAL_CODEC_SUM && exchange != GIMBAL_CODEC_GATHER) {
+    return wrong_codec("->exchange is " + std::to_string(exchange) + "; allowed: 0 and 1");
+  }
+  if (codec.open == nullptr || codec.close == nullptr || codec.message_bytes == nullptr || codec.encode == nullptr ||
+      codec.decode == nullptr) {
+    return wrong_codec(" lacks a function: open, close, message_bytes, encode and decode are needed");
+  }
+  if (options.wire == GIMBAL_GRADSYNC_WIRE_AS_IS) return {};
+  return wrong_codec(" is given with options.wire " + std::to_string(options.wire) + "; a codec needs 0");
+}
+
+Status take_rows(const size_t* rows, std::span<Parameter> parameters) {
+  if (rows == nullptr) return {};
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (rows[i] == 0) continue;
+    if (parameters[i].count % rows[i] != 0) {
+      return wrong(i, "(\"" + parameters[i].name + "\") has " + std::to_string(parameters[i].count) +
+                          " elements, which are not options.rows, " + std::to_string(rows[i]) + ", equal rows");
+    }
+    parameters[i].rows = rows[i];
+  }
+  return {};
 }
 
 }  // namespace
@@ -70,7 +108,7 @@ Result<std::vector<Parameter>> take_parameters(const gimbal_gradsync_parameter_t
   return taken;
 }
 
-Result<Options> take_options(const gimbal_gradsync_options_t* options) {
+Result<Options> take_options(const gimbal_gradsync_options_t* options, std::span<Parameter> parameters) {
   Options taken;
   if (options == nullptr) return taken;
   ASSIGN_OR_RETURN(const gimbal_gradsync_options_t given, whole_options(*options));
@@ -80,6 +118,11 @@ Result<Options> take_options(const gimbal_gradsync_options_t* options) {
   RETURN_IF_ERROR(check_option("uneven", given.uneven, 1));
   RETURN_IF_ERROR(check_option("wire", given.wire, GIMBAL_GRADSYNC_WIRE_FLOAT8));
   RETURN_IF_ERROR(check_option("wire_between_nodes", given.wire_between_nodes, 1));
+  if (given.codec != nullptr) {
+    RETURN_IF_ERROR(check_codec(*given.codec, given));
+    RETURN_IF_ERROR(take_rows(given.rows, parameters));
+    taken.codec = *given.codec;
+  }
   taken.reduction = given.reduction;
   taken.zero_missing = given.missing == GIMBAL_GRADSYNC_MISSING_ZERO;
   taken.bucket_bytes = given.bucket_bytes;
@@ -96,10 +139,12 @@ std::string manifest_of(std::span<const Parameter> parameters, const Options& op
   text << "options: reduction " << options.reduction << ", missing " << options.zero_missing << ", bucket_bytes "
        << options.bucket_bytes << ", first_bucket_bytes " << options.first_bucket_bytes << ", reorder " << options.reorder
        << ", uneven " << options.uneven << ", wire " << options.wire << ", wire_between_nodes " << options.wire_between_nodes
-       << '\n';
+       << ", codec " << (options.codec ? options.codec->name : "none") << '\n';
   for (size_t i = 0; i < parameters.size(); ++i) {
     text << "parameter " << i << ": \"" << parameters[i].name << "\", " << parameters[i].count << " of type "
-         << static_cast<int>(parameters[i].dtype) << '\n';
+         << static_cast<int>(parameters[i].dtype);
+    if (options.codec) text << ", rows " << parameters[i].rows;
+    text << '\n';
   }
   return text.str();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct Parameter {
   std::string name;
   size_t count;
   DType dtype;
+  size_t rows = 1;  // as a matrix
 
   [[nodiscard]] size_t bytes() const { return count * dtype_size(dtype); }
 };
@@ -29,11 +31,16 @@ struct Options {
   bool uneven = false;
   gimbal_gradsync_wire_t wire = GIMBAL_GRADSYNC_WIRE_AS_IS;
   bool wire_between_nodes = false;
+  std::optional<gimbal_codec_t> codec;
+
+  // Whether buckets are reduced by a thread of the synchronizer, in another form than they have in memory.
+  [[nodiscard]] bool compress() const { return wire != GIMBAL_GRADSYNC_WIRE_AS_IS || codec.has_value(); }
 };
 
 // Checked copies of what came over the C boundary.
 Result<std::vector<Parameter>> take_parameters(const gimbal_gradsync_parameter_t* parameters, size_t count);
-Result<Options> take_options(const gimbal_gradsync_options_t* options);
+// Also sets the parameters' rows.
+Result<Options> take_options(const gimbal_gradsync_options_t* options, std::span<Parameter> parameters);
 
 // One line of text for the options and for each parameter: equal on ranks that agree.
 std::string manifest_of(std::span<const Parameter> parameters, const Options& options);

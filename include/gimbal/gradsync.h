@@ -47,6 +47,52 @@ typedef enum {
   GIMBAL_GRADSYNC_WIRE_FLOAT8 = 4 /* e4m3, likewise */
 } gimbal_gradsync_wire_t;
 
+/* ---- Codecs: float32 gradients in another form, by code of the caller's or by the two that come with the library. ------- */
+
+typedef struct {
+  const char* name; /* of the parameter */
+  size_t rows;      /* as a matrix, row by row; rows * columns is the parameter's count */
+  size_t columns;
+  int32_t rank;
+  int32_t ranks;
+} gimbal_codec_tensor_t;
+
+typedef enum {
+  GIMBAL_CODEC_SUM = 0,   /* a message is float32, and the messages of all ranks are added */
+  GIMBAL_CODEC_GATHER = 1 /* every rank gets every rank's message */
+} gimbal_codec_exchange_t;
+
+/* A step brings, for each tensor and round: encode on every rank, the exchange, decode. Called by a thread of the synchronizer,
+ * one call at a time. The same on all ranks must be the name, the sizes of messages, and what decode makes of equal messages.
+ */
+typedef struct gimbal_codec {
+  size_t struct_bytes; /* sizeof(gimbal_codec_t) */
+  char name[64];       /* with its settings: ranks compare it */
+  double setting;      /* the codec's own, as is context */
+  void* context;
+  int32_t rounds; /* 1 to 8 */
+  gimbal_codec_exchange_t exchange;
+  /* The codec's state for a tensor; NULL: the tensor is better off as it is. */
+  void* (*open)(const struct gimbal_codec* codec, const gimbal_codec_tensor_t* tensor);
+  void (*close)(void* state);
+  size_t (*message_bytes)(const void* state, int32_t round);
+  /* values: this rank's part of the result (its share of the mean or sum) and what earlier steps have not sent. After the last
+   * round's encode they are what this step has not sent. message is aligned to 8 bytes. */
+  void (*encode)(void* state, int32_t round, float* values, void* message);
+  /* messages: the sum, or rank r's message at r * stride. In the last round result becomes the step's result. */
+  void (*decode)(void* state, int32_t round, const void* messages, size_t stride, float* result);
+  /* What a checkpoint must have of the state, and its *bytes, the same for the state's life. NULL: nothing. */
+  void* (*memory)(void* state, size_t* bytes);
+} gimbal_codec_t;
+
+/* Low rank: a matrix travels as two of `rank` columns, begun from the last step's (arXiv 1905.13727). rank: 1 to 64. */
+GIMBAL_EXPORT gimbal_status_t gimbal_codec_power_sgd(int32_t rank, gimbal_codec_t* codec);
+/* The largest elements, by 16 bits of their magnitude: `ratio` of each tensor, > 0 and < 1. */
+GIMBAL_EXPORT gimbal_status_t gimbal_codec_top_k(double ratio, gimbal_codec_t* codec);
+
+/* ---- Synchronizer ---------------------------------------------------------------------------------------------------------
+ */
+
 /* Set by `gimbal_gradsync_options_t options = GIMBAL_GRADSYNC_OPTIONS_INIT;`, then the fields that matter. */
 typedef struct {
   size_t struct_bytes; /* set by the initializer */
@@ -57,12 +103,14 @@ typedef struct {
   int32_t reorder;           /* 1: after the first step buckets are started in the order in which rank 0 completed them */
   int32_t uneven;            /* 1: ranks may make different numbers of steps; see gimbal_gradsync_join */
   gimbal_gradsync_wire_t wire;
-  int32_t wire_between_nodes; /* 1: gradients are in the wire type between nodes only; nodes have equally many ranks then */
+  int32_t wire_between_nodes;  /* 1: gradients are in the wire type between nodes only; nodes have equally many ranks then */
+  const gimbal_codec_t* codec; /* NULL: none; copied. With wire as is */
+  const size_t* rows;          /* [parameter count]: of each as a matrix, for the codec; 0: it has one. NULL: all have one */
 } gimbal_gradsync_options_t;
 #define GIMBAL_GRADSYNC_OPTIONS_INIT                                                                    \
   {                                                                                                     \
     sizeof(gimbal_gradsync_options_t), GIMBAL_GRADSYNC_MEAN, GIMBAL_GRADSYNC_MISSING_ERROR, 0, 0, 1, 0, \
-        GIMBAL_GRADSYNC_WIRE_AS_IS, 0                                                                   \
+        GIMBAL_GRADSYNC_WIRE_AS_IS, 0, NULL, NULL                                                       \
   }
 
 /* Collective. Parameters in the order of the forward pass, equal on all ranks: what differs is GIMBAL_MISMATCH on every rank
@@ -105,10 +153,10 @@ GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_broadcast(gimbal_gradsync_t sync, 
  * ranks that differ from rank 0; the communicator stays usable. values NULL: the gradients. */
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_check(gimbal_gradsync_t sync, const void* const* values);
 
-/* What is carried from step to step (error feedback of 8-bit wire types) belongs into a checkpoint, of each rank its own:
- * restored, training goes on with the same bits. By parameter name, so other buckets may take it up, but not other ranks or,
- * with wire_between_nodes, other bucket sizes. Local, between steps. _save writes what _bytes says; it is small where nothing
- * is carried. */
+/* What is carried from step to step (error feedback of 8-bit wire types and codecs, a codec's memory) belongs into a
+ * checkpoint, of each rank its own: restored, training goes on with the same bits. By parameter name, so other buckets may take
+ * it up, but not other ranks or, with wire_between_nodes, other bucket sizes. Local, between steps. _save writes what _bytes
+ * says; it is small where nothing is carried. */
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_state_bytes(gimbal_gradsync_t sync, size_t* bytes);
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_state_save(gimbal_gradsync_t sync, void* state, size_t bytes);
 /* GIMBAL_INVALID_ARGUMENT, and nothing is changed, when the state is not of this rank and these parameters. */
