@@ -180,6 +180,44 @@ typedef struct {
 /* Fills as much of the struct as its struct_bytes says: an older program's shorter one too. */
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_stats(gimbal_gradsync_t sync, gimbal_gradsync_stats_t* stats);
 
+/* ---- Sparse gradients ------------------------------------------------------------------------------------------------------
+ */
+/* Some rows of a table of float32, as the gradient of an embedding is. */
+
+typedef struct gimbal_sparse* gimbal_sparse_t;
+
+typedef enum {
+  GIMBAL_SPARSE_CHEAPER = 0, /* as it travelled, which is what is predicted to be fewer bytes */
+  GIMBAL_SPARSE_ROWS = 1,
+  GIMBAL_SPARSE_DENSE = 2
+} gimbal_sparse_form_t;
+
+typedef struct {
+  size_t struct_bytes; /* set by the initializer */
+  int32_t is_dense;    /* 1: values[rows * columns] is the whole table, and indices is NULL */
+  int32_t travelled_dense;
+  size_t count;           /* rows in values */
+  const int64_t* indices; /* [count], ascending */
+  const float* values;    /* [count * columns] */
+  uint64_t rows_bytes;    /* predicted to be sent by a rank with rows, and with the whole table */
+  uint64_t dense_bytes;
+} gimbal_sparse_result_t;
+#define GIMBAL_SPARSE_RESULT_INIT \
+  { sizeof(gimbal_sparse_result_t), 0, 0, 0, NULL, NULL, 0, 0 }
+
+/* Local. Of a table with so many rows and columns, equal on all ranks. The communicator must outlive it. */
+GIMBAL_EXPORT gimbal_status_t gimbal_sparse_create(gimbal_comm_t comm, size_t rows, size_t columns,
+                                                   gimbal_gradsync_reduction_t reduction, gimbal_sparse_t* sparse);
+GIMBAL_EXPORT gimbal_status_t gimbal_sparse_destroy(gimbal_sparse_t sparse);
+
+/* Collective. indices[count], in any order, each 0 to rows - 1; values[count * columns]. A row that is there more than once,
+ * here or on several ranks, is added up, in the order of the list and then of ranks. weight: this rank's, 1 but for
+ * GIMBAL_GRADSYNC_WEIGHTED_MEAN. The result is equal in every bit on all ranks and lives until the next call. form: equal on
+ * all ranks; rows of a table that travelled whole are those that are not 0 throughout. */
+GIMBAL_EXPORT gimbal_status_t gimbal_sparse_reduce(gimbal_sparse_t sparse, const int64_t* indices, const float* values,
+                                                   size_t count, double weight, gimbal_sparse_form_t form,
+                                                   gimbal_sparse_result_t* result);
+
 #ifdef __cplusplus
 }
 #endif
