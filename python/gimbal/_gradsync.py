@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64
+from ctypes import c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
 from typing import Any, Optional, Sequence
 
 from . import _library, dtypes, errors
@@ -26,11 +26,20 @@ PROTOTYPES = {
     "gradsync_broadcast": "poi",
     "gradsync_check": "po",
     "gradsync_stats": "po",
+    "gradsync_state_bytes": "po",
+    "gradsync_state_save": "ppz",
+    "gradsync_state_load": "ppz",
+    "codec_power_sgd": "io",
+    "codec_top_k": "do",
+    "sparse_create": "pzzio",
+    "sparse_destroy": "p",
+    "sparse_reduce": "poozdio",
 }
 _library.declare(PROTOTYPES)
 
 REDUCTIONS = ("mean", "sum", "weighted_mean")  # gimbal_gradsync_reduction_t in order
 MISSING = ("error", "zero")  # gimbal_gradsync_missing_t in order
+WIRES = ("as_is", "bfloat16", "float16", "int8", "float8")  # gimbal_gradsync_wire_t in order
 ALL = ctypes.c_size_t(-1).value  # GIMBAL_GRADSYNC_ALL
 
 
@@ -44,7 +53,8 @@ class Options(ctypes.Structure):
     """gimbal_gradsync_options_t; its defaults are GIMBAL_GRADSYNC_OPTIONS_INIT's."""
 
     _fields_ = [("struct_bytes", c_size_t), ("reduction", c_int), ("missing", c_int), ("bucket_bytes", c_size_t),
-                ("first_bucket_bytes", c_size_t), ("reorder", c_int32), ("uneven", c_int32)]
+                ("first_bucket_bytes", c_size_t), ("reorder", c_int32), ("uneven", c_int32),
+                ("wire", c_int), ("wire_between_nodes", c_int32), ("codec", c_void_p), ("rows", c_void_p)]
 
     def __init__(self) -> None:
         super().__init__(struct_bytes=ctypes.sizeof(Options), reorder=1)
@@ -54,20 +64,22 @@ class Stats(ctypes.Structure):
     """gimbal_gradsync_stats_t."""
 
     _fields_ = [("struct_bytes", c_size_t), ("steps", c_uint64), ("buckets", c_uint64), ("bytes", c_uint64),
-                ("exposed_ns", c_uint64), ("span_ns", c_uint64), ("all_exposed_ns", c_uint64)]
+                ("exposed_ns", c_uint64), ("span_ns", c_uint64), ("all_exposed_ns", c_uint64),
+                ("overlap_ns", c_uint64), ("sent_bytes", c_uint64), ("late_rank", c_int32), ("late_ns", c_uint64)]
 
     def __init__(self) -> None:
         super().__init__(struct_bytes=ctypes.sizeof(Stats))
 
 
 def options_of(*, reduction: str = "mean", missing: str = "error", bucket_bytes: int = 0, first_bucket_bytes: int = 0,
-               reorder: bool = True, uneven: bool = False) -> Options:
+               reorder: bool = True, uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False) -> Options:
     """The struct for the keyword arguments of a synchronizer."""
     options = Options()
     options.reduction = _index("reduction", reduction, REDUCTIONS)
     options.missing = _index("missing", missing, MISSING)
     options.bucket_bytes, options.first_bucket_bytes = bucket_bytes, first_bucket_bytes
     options.reorder, options.uneven = int(reorder), int(uneven)
+    options.wire, options.wire_between_nodes = _index("wire", wire, WIRES), int(wire_between_nodes)
     return options
 
 

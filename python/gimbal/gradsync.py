@@ -60,7 +60,7 @@ class GradientSynchronizer:
 
     def __init__(self, communicator: Communicator, parameters: Mapping[str, Any], *, reduction: str = "mean",
                  missing: str = "error", bucket_bytes: int = 0, first_bucket_bytes: int = 0, reorder: bool = True,
-                 uneven: bool = False) -> None:
+                 uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False) -> None:
         """Collective.
 
         Args:
@@ -71,13 +71,15 @@ class GradientSynchronizer:
             bucket_bytes, first_bucket_bytes: of a bucket, and of the one that is started first, at most; 0: measured, and 1 MiB.
             reorder: after the first step buckets are started in the order in which rank 0 completed them.
             uneven: ranks may make different numbers of steps, see join().
+            wire: as what float32 gradients travel: "as_is", "bfloat16", "float16", "int8" or "float8", see docs/gradsync.md.
+            wire_between_nodes: they do so between nodes only.
 
         Raises:
             Mismatch: the ranks' parameters or options differ; the text has the first difference.
             ValueError: a parameter or an option that is wrong by itself.
         """
         self._options = dict(reduction=reduction, missing=missing, bucket_bytes=bucket_bytes, first_bucket_bytes=first_bucket_bytes,
-                             reorder=reorder, uneven=uneven)
+                             reorder=reorder, uneven=uneven, wire=wire, wire_between_nodes=wire_between_nodes)
         self._parameters = {name: _shape_and_type(name, parameter) for name, parameter in parameters.items()}
         self._index = {name: index for index, name in enumerate(parameters)}
         self._make(communicator.split(0, communicator.rank))

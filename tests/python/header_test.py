@@ -11,8 +11,8 @@ FOLDER = pathlib.Path(__file__).parents[2] / "include" / "gimbal"
 HEADER = (FOLDER / "gimbal.h").read_text()
 GRADSYNC = (FOLDER / "gradsync.h").read_text()
 LETTERS_OF = {"size_t": "z", "int32_t": "i", "double": "d", "gimbal_dtype_t": "i", "gimbal_op_t": "i", "gimbal_memory_t": "i",
-              "gimbal_collective_t": "i", "const char*": "s"}
-HANDLES = ("gimbal_comm_t", "gimbal_stream_t", "void*", "const void*", "const size_t*", "char*", "gimbal_gradsync_t")
+              "gimbal_collective_t": "i", "const char*": "s", "gimbal_gradsync_reduction_t": "i", "gimbal_sparse_form_t": "i"}
+HANDLES = ("gimbal_comm_t", "gimbal_stream_t", "void*", "const void*", "const size_t*", "char*", "gimbal_gradsync_t", "gimbal_sparse_t")
 
 
 def letter_of(declaration):
@@ -63,8 +63,9 @@ class TheHeader(unittest.TestCase):
                          {name.upper(): i for i, name in enumerate(communicator.COLLECTIVES)})
 
     def test_of_gradients_has_the_same_enumerations(self):
-        for prefix, names in (("", _gradsync.REDUCTIONS), ("MISSING_", _gradsync.MISSING)):
-            declared = header_enum(GRADSYNC, "gimbal_gradsync_missing_t" if prefix else "gimbal_gradsync_reduction_t")
+        for kind, prefix, names in (("reduction", "", _gradsync.REDUCTIONS), ("missing", "MISSING_", _gradsync.MISSING),
+                                    ("wire", "WIRE_", _gradsync.WIRES)):
+            declared = header_enum(GRADSYNC, f"gimbal_gradsync_{kind}_t")
             self.assertEqual(declared, {f"GRADSYNC_{prefix}{name.upper()}": i for i, name in enumerate(names)})
 
     def test_of_gradients_has_the_same_fields_in_its_structs(self):
