@@ -1,6 +1,6 @@
 # The optional parts: what was asked for (AUTO, ON, OFF), what this machine has, and the summary that says both.
 #
-# Nothing is linked: CUDA and libibverbs are found at run time, a build needs their headers only.
+# No driver is linked: libcuda and libibverbs are found at run time. CUDA's runtime is linked statically.
 
 # gimbal_feature(<name> <found> <what was found> <what follows>): sets GIMBAL_SUMMARY_<name>; ON and not found is an error.
 function(gimbal_feature name found description consequence)
@@ -30,7 +30,7 @@ elseif(NOT GIMBAL_CUDA STREQUAL "OFF")
   endif()
 endif()
 if(NOT GIMBAL_CUDA STREQUAL "SIM")
-  gimbal_feature(CUDA "${CUDAToolkit_FOUND}" "${toolkit}" "device code is not part of this version")
+  gimbal_feature(CUDA "${CUDAToolkit_FOUND}" "${toolkit}" "device memory is served")
 endif()
 
 if(NOT GIMBAL_VERBS STREQUAL "OFF")

@@ -34,9 +34,11 @@ function(gimbal_runs_once)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 endfunction()
 
-# gimbal_layer(<name> <layers it may use>...): a static library of all .cc files of the folder.
+# gimbal_layer(<name> <layers it may use>...): a static library of all .cc files of the folder, but for those of its cuda/, which
+# need CUDA's headers.
 function(gimbal_layer name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/${name}/cuda/")
   add_library(gimbal_${name} STATIC ${sources})
   target_include_directories(gimbal_${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(gimbal_${name} PRIVATE gimbal_options)

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/cuda.h"
 #include "base/types.h"
 
 namespace gimbal {
@@ -30,6 +31,14 @@ struct Call {
   bool weighted = false;
   bool normalize = false;
   double weight = 1;
+
+  // On device memory: ordered by the stream (nullptr: the device's legacy default stream).
+  bool on_device = false;
+  int device = -1;
+  CudaStream stream = nullptr;
+  // Of a piece of such a call (runtime/cuda/staging_plan.h): which, and the whole call's count.
+  uint32_t piece = 0;
+  size_t whole_count = 0;
 
   // The v-forms: n entries each; displacements in elements. Borrowed from the caller for a blocking call.
   const size_t* send_counts = nullptr;

@@ -6,6 +6,8 @@
 
 #include "base/ticks.h"
 #include "collectives/chunk_space.h"
+#include "runtime/alone.h"
+#include "runtime/cuda/device_operations.h"
 #include "runtime/direct_exchange.h"
 #include "runtime/explanation.h"
 #include "runtime/links.h"
@@ -52,12 +54,14 @@ void Communicator::close() {
   // A forked child shares the parent's words and has none of its threads: it must change nothing there, and join nothing.
   if (fork_guard_.in_child()) {
     static_cast<void>(started_.release());
+    static_cast<void>(device_.release());
     return;
   }
   started_.reset();
   if (metrics_ != nullptr && !closed_) write_metrics();
   closed_ = true;
   if (memory_ != nullptr) control(rank()).departed.store(1, std::memory_order_release);
+  device_.reset();  // peers know by now: streams of theirs that wait for this rank go on, should the device want to be idle
   if (!spans_nodes()) return;
   // Peers that read slowly are not waited for longer than a user who ends a communicator would like.
   constexpr int64_t kDrainMs = 2000;
@@ -80,8 +84,23 @@ Status Communicator::check_usable() const {
 
 Status Communicator::run(const Call& call) {
   if (size() == 1) return run_single(call);
+  if (call.on_device) return device_operations(call.device).run(call);
   if (is_message(call.collective)) return run_message(call);
   return run_collective(call);
+}
+
+Result<std::shared_ptr<Request>> Communicator::start(const Call& call) {
+  if (!call.on_device) return started().start(call);
+  if (size() > 1) return device_operations(call.device).start(call);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Request> request, started().start(call));
+  ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::set(*linked_cuda(), call.device));
+  RETURN_IF_ERROR(linked_cuda()->synchronize(call.stream));
+  return request;
+}
+
+DeviceOperations& Communicator::device_operations(int device) {
+  if (device_ == nullptr) device_ = std::make_unique<DeviceOperations>(*this, *linked_cuda(), device);
+  return *device_;
 }
 
 Status Communicator::run_collective(const Call& call) {
@@ -251,28 +270,14 @@ Status Communicator::run_single(const Call& call) {
   if (is_message(call.collective)) {
     return {Code::kInvalidArgument, "peer " + std::to_string(call.root) + " is this rank itself: there is nobody to send to"};
   }
-  const size_t bytes = call.element_bytes() * (call.recv_counts != nullptr ? call.recv_counts[0] : call.count);
   if (call.normalize && call.weight == 0) {
     return {Code::kInvalidArgument, "the weights of all ranks sum to 0: there is no weighted mean"};
   }
   // Over before anyone could look: only that it was is worth recording.
   recorder_.end(recorder_.begin(make_signature(call, next_sequence())), Code::kOk, false);
   count_operation(call.payload_bytes(1));
-  if (bytes == 0) return {};
-  if (call.weighted) {
-    const ReduceSource source = {call.send, Form::kElement, call.weight};
-    void* const destination = call.recv;
-    ReduceArguments arguments;
-    arguments.sources = {&source, 1};
-    arguments.destinations = {&destination, 1};
-    arguments.count = call.count;
-    if (call.normalize) arguments.divisor = call.weight;
-    find_reduce(call.dtype, call.op)(arguments);
-    return {};
-  }
-  const size_t from = call.send_displacements != nullptr ? call.send_displacements[0] * call.element_bytes() : 0;
-  const size_t to = call.recv_displacements != nullptr ? call.recv_displacements[0] * call.element_bytes() : 0;
-  std::memmove(static_cast<std::byte*>(call.recv) + to, static_cast<const std::byte*>(call.send) + from, bytes);
+  if (call.on_device) return run_alone(call, *linked_cuda());
+  run_alone(call);
   return {};
 }
 

@@ -48,9 +48,11 @@
 
 namespace gimbal {
 
+class DeviceOperations;
 class Links;
 class RemoteLinks;
 class ScheduledOperations;
+class Request;
 class StartedOperations;
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
@@ -76,8 +78,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Gives up what is under way and tells the peers that this rank leaves in good order. Nothing but destruction may follow.
   void close();
 
-  // Blocking. The call has been checked at the C boundary.
+  // Blocking on host memory, enqueued on device memory. The call has been checked at the C boundary.
   Status run(const Call& call);
+  // The same, begun only.
+  Result<std::shared_ptr<Request>> start(const Call& call);
 
   // Collective over the control connections, not over data: they may be called between any two operations.
   Result<std::shared_ptr<Communicator>> split(int32_t color, int32_t key);
@@ -99,6 +103,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string explain(Collective collective, size_t bytes, DType dtype);
 
   StartedOperations& started();
+  // By the caller; `device` is that of its first call on device memory.
+  DeviceOperations& device_operations(int device);
 
   // For calibrate().
   void choose(const MeasuredChoice& measured) { choice_.set_measured(measured); }
@@ -241,6 +247,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   std::mutex started_mutex_;
   std::unique_ptr<StartedOperations> started_;  // made by the first start
+
+  std::unique_ptr<DeviceOperations> device_;  // made by the first call on device memory
 };
 
 }  // namespace gimbal

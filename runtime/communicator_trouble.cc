@@ -23,7 +23,9 @@ Status Communicator::look_around(const Operation& operation, const Signature& si
   const int64_t now = monotonic_ns();
   if (clock.started_ns == 0) clock.started_ns = now;
   const bool collective = signature.sequence != 0;
-  if (collective && !clock.announced) {
+  // Not there yet itself: its stream has not come to the operation.
+  const bool is_late = operation.waiting_for() == rank();
+  if (collective && !clock.announced && !is_late) {
     clock.announced = true;
     // Small operations announce themselves only when they have to wait long.
     const Announcement& own = control(rank()).board[signature.sequence % kBoardEntries];
@@ -35,7 +37,7 @@ Status Communicator::look_around(const Operation& operation, const Signature& si
   if (spans_nodes()) {
     RETURN_IF_ERROR(hear_other_nodes());
     // Announced only where a wait is long: each tells all ranks of all other nodes.
-    if (collective && now - clock.started_ns >= kPeerCheckNs) news_->announce(signature);
+    if (collective && !is_late && now - clock.started_ns >= kPeerCheckNs) news_->announce(signature);
   }
   if (collective) {
     if (Status status = compare_announced(signature); !status.ok()) return fail(status, &signature);
@@ -102,7 +104,7 @@ Status Communicator::check_peers(const Operation& operation, WaitClock& clock) {
   // Who left in good order has said in shared memory what it had to say; only who still needs it has lost. It may have said it
   // between the operation's last look and its leaving, so another look comes first; a move there begins a new clock.
   const Rank awaited = operation.waiting_for();
-  if (awaited < 0 || !has_departed(awaited)) return {};
+  if (awaited < 0 || awaited == rank() || !has_departed(awaited)) return {};
   if (clock.departed == awaited) {
     return {Code::kRemote, describe_rank(awaited) + " has left: it destroyed its communicator or ended"};
   }
@@ -129,6 +131,7 @@ bool Communicator::has_announced(Rank peer, uint32_t sequence) const {
 
 // Those who have not announced the operation are late; when all have, the one that this rank waits for is stuck.
 std::string Communicator::describe_late(const Operation& operation, const Signature& signature) const {
+  if (operation.waiting_for() == rank()) return "this rank's own stream, on which earlier work has not ended";
   std::string late;
   int more = 0;
   for (Rank peer = 0; signature.sequence != 0 && peer < size(); ++peer) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace gimbal {
 namespace {
@@ -42,7 +43,46 @@ void Group::empty() {
 
 Status Group::launch_entries() {
   for (const Entry& entry : entries_) RETURN_IF_ERROR(entry.communicator->check_usable());
-  return runs_on_this_thread() ? run_here() : start_all();
+  const Status status = enqueue_on_devices();
+  const Status rest = runs_on_this_thread() ? run_here() : start_all();
+  return status.ok() ? rest : status;
+}
+
+Status Group::enqueue_on_devices() {
+  const auto is_on_host = [](const Entry& entry) { return !entry.call.get().on_device; };
+  if (std::all_of(entries_.begin(), entries_.end(), is_on_host)) return {};
+  const auto first = std::stable_partition(entries_.begin(), entries_.end(), is_on_host);
+  std::vector<Entry> entries(std::make_move_iterator(first), std::make_move_iterator(entries_.end()));
+  entries_.erase(first, entries_.end());
+  std::vector<OnDevice> calls;
+  calls.reserve(entries.size());
+  for (Entry& entry : entries) RETURN_IF_ERROR(begin_on_device(entry, calls));
+  for (bool all_enqueued = false; !all_enqueued;) {
+    all_enqueued = true;
+    for (const OnDevice& one : calls) {
+      if (one.call->is_enqueued()) continue;
+      ASSIGN_OR_RETURN(const CurrentDevice current, one.operations->use_device());
+      if (const Status status = one.call->advance(); !status.ok()) return one.entry->communicator->fail(status, nullptr);
+      all_enqueued = one.call->is_enqueued() && all_enqueued;
+    }
+  }
+  for (const OnDevice& one : calls) {
+    if (one.entry->started) RETURN_IF_ERROR(one.entry->started(one.call->request()));
+  }
+  return {};
+}
+
+Status Group::begin_on_device(Entry& entry, std::vector<OnDevice>& calls) {
+  const Call& call = entry.call.get();
+  if (entry.communicator->size() == 1) {
+    ASSIGN_OR_RETURN(std::shared_ptr<Request> request, entry.communicator->start(call));
+    return entry.started ? entry.started(std::move(request)) : Status();
+  }
+  DeviceOperations& operations = entry.communicator->device_operations(call.device);
+  ASSIGN_OR_RETURN(const CurrentDevice current, operations.use_device());
+  ASSIGN_OR_RETURN(std::unique_ptr<EnqueuedCall> begun, operations.begin(call, entry.started != nullptr));
+  calls.push_back({&entry, &operations, std::move(begun)});
+  return {};
 }
 
 bool Group::runs_on_this_thread() const {

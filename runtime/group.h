@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "runtime/call.h"
 #include "runtime/communicator.h"
+#include "runtime/cuda/device_operations.h"
 #include "runtime/started_operations.h"
 
 namespace gimbal {
@@ -23,8 +24,9 @@ class Group {
   // A blocking call; with `started`, a _start.
   void add(std::shared_ptr<Communicator> communicator, const Call& call, Started started);
 
-  // Launches everything, waits for the blocking calls and returns the first error. The group is empty afterwards, and keeps
-  // its memory for the next one: pages that are given back and taken again cost more than a small exchange.
+  // Launches everything, waits for the blocking calls on host memory and returns the first error. The group is empty
+  // afterwards, and keeps its memory for the next one: pages that are given back and taken again cost more than a small
+  // exchange.
   Status launch();
 
  private:
@@ -39,8 +41,17 @@ class Group {
     std::shared_ptr<Request> request;
   };
 
+  struct OnDevice {
+    Entry* entry;
+    DeviceOperations* operations;
+    std::unique_ptr<EnqueuedCall> call;
+  };
+
   Status launch_entries();
   void empty();
+  // Enqueues the calls on device memory, in turns, and takes them out of the entries.
+  Status enqueue_on_devices();
+  static Status begin_on_device(Entry& entry, std::vector<OnDevice>& calls);
   [[nodiscard]] bool runs_on_this_thread() const;
   Status run_here();
   Status run_fused(size_t begin, size_t end);

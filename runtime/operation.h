@@ -22,7 +22,7 @@ class Operation {
   virtual Result<Progress> progress() = 0;
   // Changes whenever progress() did something; tells waiting in vain from waiting between pieces of work.
   [[nodiscard]] virtual uint64_t moves() const = 0;
-  // A rank that the last kAgain was due to; -1 when it is not one rank's doing.
+  // A rank that the last kAgain was due to; -1 when it is not one rank's doing; this rank itself when its own stream is late.
   [[nodiscard]] virtual Rank waiting_for() const = 0;
 };
 

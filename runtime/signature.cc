@@ -7,6 +7,10 @@ namespace {
 
 constexpr uint32_t kWeighted = 1U << 24;
 constexpr uint32_t kNormalized = 1U << 25;
+constexpr uint32_t kOnDevice = 1U << 26;
+// Of a piece, modulo 32: ranks whose pieces come in different orders are not in the same operation.
+constexpr uint32_t kPieceShift = 27;
+constexpr uint32_t kPieces = 32;
 
 bool has_op(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduce || collective == Collective::kReduceScatter;
@@ -27,6 +31,10 @@ Signature make_signature(const Call& call, uint32_t sequence) {
   signature.kind = static_cast<uint32_t>(call.collective) | static_cast<uint32_t>(call.dtype) << 8 |
                    static_cast<uint32_t>(call.op) << 16 | (call.weighted ? kWeighted : 0) | (call.normalize ? kNormalized : 0);
   signature.root = call.root;
+  if (call.on_device) {
+    signature.kind |= kOnDevice | call.piece % kPieces << kPieceShift;
+    signature.count = call.whole_count;
+  }
   // An all-reduce has no root; a fused one tells its parts by a value that is no rank.
   if (call.parts_hash != 0) signature.root = -2 - static_cast<int32_t>(call.parts_hash & 0x3fffffff);
   // Block sizes of all_gather_v are equal on all ranks but for the caller's own share of them; those of all_to_all_v differ.
@@ -60,6 +68,8 @@ std::string describe(const Signature& signature) {
   text += names.dtype;
   if (!names.op.empty()) text += ", " + names.op;
   if ((signature.kind & kWeighted) != 0) text += (signature.kind & kNormalized) != 0 ? ", weighted mean" : ", weighted sum";
+  if ((signature.kind & kOnDevice) != 0) text += ", device memory";
+  if (const uint32_t piece = signature.kind >> kPieceShift; piece != 0) text += ", piece " + std::to_string(piece);
   if (signature.root < -1) {
     // Two groups of one total differ in their parts only.
     char parts[16];

@@ -25,15 +25,20 @@ void StartedOperations::wake_thread() {
   communicator_.ring_self();
 }
 
-Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
+Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call, const Prepare& prepare) {
   auto request = std::make_shared<Request>(call, static_cast<size_t>(communicator_.size()));
   if (communicator_.size() == 1) {
     request->status_ = communicator_.run(call);
     request->done_.store(true, std::memory_order_release);
     return request;
   }
+  if (prepare != nullptr && !thread_.joinable()) {
+    make_thread();
+    if (!thread_.joinable()) return Status(Code::kSystem, "operations on device memory need a thread, and none could be made");
+  }
   const bool message = is_message(call.collective);
   request->signature_ = make_signature(call, message ? 0 : communicator_.next_sequence());
+  if (prepare != nullptr) request->prepared_ = prepare(request->call_.get(), request->signature_);
   pending_.fetch_add(1, std::memory_order_relaxed);
   if (!message) pending_collectives_.fetch_add(1, std::memory_order_relaxed);
   {
@@ -43,8 +48,8 @@ Result<std::shared_ptr<Request>> StartedOperations::start(const Call& call) {
   // The first piece goes out now, so that peers need not wait for this rank's thread or wait. A large one would keep the caller
   // from its computation.
   constexpr size_t kAtOnceBytes = size_t{64} << 10;
-  if (!threaded_ || call.bytes() <= kAtOnceBytes) drive_once(Communicator::Waiting::kCaller, false);
-  if (threaded_ && !request->done()) {
+  if (prepare == nullptr && (!threaded_ || call.bytes() <= kAtOnceBytes)) drive_once(Communicator::Waiting::kCaller, false);
+  if (prepare != nullptr || (threaded_ && !request->done())) {
     if (!thread_.joinable()) make_thread();
     wake_thread();
   }
@@ -174,7 +179,9 @@ bool StartedOperations::advance(Request& request, bool& moved) {
   if (request.operation_ == nullptr) {
     request.begun_ = true;
     request.record_ = communicator_.recorder().begin(request.signature_, FlightRecorder::Writer::kBackground);
-    Result<std::unique_ptr<Operation>> operation = communicator_.make_operation(request.call_.get(), request.signature_);
+    Result<std::unique_ptr<Operation>> operation = request.prepared_ != nullptr
+                                                       ? std::move(request.prepared_)
+                                                       : communicator_.make_operation(request.call_.get(), request.signature_);
     if (!operation.ok()) {
       complete(request, communicator_.fail(operation.status(), &request.signature_));
       return true;
@@ -205,6 +212,7 @@ void StartedOperations::complete(Request& request, Status status) {
   if (request.begun_) communicator_.recorder().end(request.record_, status.code());
   if (!status.ok()) communicator_.count_error();
   request.operation_.reset();
+  request.prepared_.reset();
   request.status_ = std::move(status);
   const bool message = is_message(request.call_.get().collective);
   request.done_.store(true, std::memory_order_release);

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -28,8 +29,15 @@ namespace gimbal {
 
 class Request {
  public:
+  // Whether what the caller's stream has to do for the request is done too, once the host's part is.
+  using StreamEnded = std::function<bool()>;
+
   Request(const Call& call, size_t ranks) : call_(call, ranks) {}
-  [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool done() const {
+    return done_.load(std::memory_order_acquire) && (stream_ended_ == nullptr || stream_ended_());
+  }
+  // By the caller, who alone asks done().
+  void end_with_stream(StreamEnded ended) { stream_ended_ = std::move(ended); }
   // Once done.
   [[nodiscard]] const Status& status() const { return status_; }
 
@@ -37,7 +45,9 @@ class Request {
   friend class StartedOperations;
   OwnedCall call_;
   Signature signature_;
-  std::unique_ptr<Operation> operation_;  // made when its turn comes
+  std::unique_ptr<Operation> prepared_;   // made at the start
+  std::unique_ptr<Operation> operation_;  // made, or taken from prepared_, when its turn comes
+  StreamEnded stream_ended_;
   WaitClock clock_;
   uint64_t record_ = 0;  // of the flight recorder, once begun_
   bool begun_ = false;
@@ -54,7 +64,10 @@ class StartedOperations {
   StartedOperations(const StartedOperations&) = delete;
   StartedOperations& operator=(const StartedOperations&) = delete;
 
-  Result<std::shared_ptr<Request>> start(const Call& call);
+  // prepare makes the operation now rather than when its turn comes; it refers to the call and signature that it is given, and
+  // is driven by the thread whoever drives others: streams wait for it, and the caller only enqueues.
+  using Prepare = std::function<std::unique_ptr<Operation>(const Call&, const Signature&)>;
+  Result<std::shared_ptr<Request>> start(const Call& call, const Prepare& prepare = nullptr);
   void wait(Request& request);
   // Whether it has completed.
   bool test(Request& request);

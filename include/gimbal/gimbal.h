@@ -14,7 +14,11 @@
  *                match is GIMBAL_MISMATCH on every rank, with both sides' values, and never a wrong result.
  * 6. Counts.     Counts are elements, size_t, and may exceed 4 GiB. Count 0 is a success that touches nothing.
  * 7. Buffers.    send == recv is in place. Any other overlap is GIMBAL_INVALID_ARGUMENT. send is never written unless in place.
- * 8. Streams.    NULL for host memory: the call blocks until its own result is complete.
+ * 8. Streams.    Host memory: the stream is NULL and the call blocks until its own result is complete. Device memory: the call
+ *                enqueues on the stream (a cudaStream_t of the buffers' device; NULL is the device's legacy default stream) and
+ *                returns; its result is there for what the stream does next. An error that comes later is
+ *                gimbal_comm_status's, and the stream goes on. Host and device memory in one call is GIMBAL_INVALID_ARGUMENT.
+ *                Ranks that are threads need a stream each. See docs/cuda.md.
  * 9. Fork.       In a child of fork() every call on a parent's communicator is GIMBAL_INVALID_USAGE; the parent is unharmed.
  *
  * Numerics: sums are accumulated in float32 (float64 for float64, wide integers for integer averages) and a value is rounded to
@@ -43,7 +47,7 @@ extern "C" {
 
 typedef struct gimbal_comm* gimbal_comm_t;
 typedef struct gimbal_request* gimbal_request_t;
-typedef void* gimbal_stream_t; /* cudaStream_t, or NULL for host memory */
+typedef void* gimbal_stream_t; /* cudaStream_t; NULL for host memory, and for a device's default stream */
 
 /* ---- Status ------------------------------------------------------------------------------------------------------------- */
 
@@ -294,7 +298,8 @@ GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce_options(const void* send, void* 
 /* ---- Requests ----------------------------------------------------------------------------------------------------------- */
 /* Started operations run in the order of the calls, among themselves and with blocking ones, while the caller computes. */
 
-/* Blocks until the request has completed, frees it and sets *request to NULL. NULL request: GIMBAL_OK. */
+/* Blocks until the request has completed (on device memory: until its stream has passed it), frees it and sets *request to
+ * NULL. NULL request: GIMBAL_OK. */
 GIMBAL_EXPORT gimbal_status_t gimbal_wait(gimbal_request_t* request);
 /* *done = 1 when the request has completed (then it is freed and *request is NULL), else 0. */
 GIMBAL_EXPORT gimbal_status_t gimbal_test(gimbal_request_t* request, int* done);
@@ -340,7 +345,8 @@ GIMBAL_EXPORT gimbal_status_t gimbal_all_reduce_options_start(const void* send, 
 
 /* ---- Groups ------------------------------------------------------------------------------------------------------------- */
 /* Between start and end of this thread, operations are recorded; the end launches them together, over several communicators
- * too, so that their order cannot deadlock, and blocks until all have completed. Errors of an operation appear at the end.
+ * too, so that their order cannot deadlock, and blocks until those on host memory have completed. Errors of an operation appear
+ * at the end. Operations on device memory are enqueued there, before those on host memory begin.
  * Groups nest: the outermost end launches. All-reduces of equal type and operation on one communicator are fused into one. A
  * _start inside a group is launched at the end, which then does not wait for it. */
 GIMBAL_EXPORT gimbal_status_t gimbal_group_start(void);

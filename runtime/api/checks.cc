@@ -63,11 +63,6 @@ Status check_op(gimbal_op_t op, Call& call) {
                                   std::string(dtype_name(call.dtype))};
 }
 
-Status check_stream(gimbal_stream_t stream) {
-  if (stream == nullptr) return {};
-  return {Code::kUnsupported, "stream is not NULL, but this version serves host memory only"};
-}
-
 Status check_rank(const char* name, int32_t value, Rank size) {
   if (value >= 0 && value < size) return {};
   return invalid(std::string(name) + " is " + std::to_string(value) + "; allowed: 0 to " + std::to_string(size - 1));

@@ -15,7 +15,6 @@ namespace gimbal::api {
 Status check_dtype(gimbal_dtype_t dtype, Call& call);
 // Fills call.op; call.dtype is set.
 Status check_op(gimbal_op_t op, Call& call);
-Status check_stream(gimbal_stream_t stream);
 // 0 to size-1; `name` is "root" or "peer".
 Status check_rank(const char* name, int32_t value, Rank size);
 
@@ -31,6 +30,10 @@ struct Extents {
 // INVALID_ARGUMENT when an extent does not fit in the address space.
 Result<Extents> extents_of(const Call& call, Rank rank, Rank size);
 Status check_buffers(const Call& call, const Extents& extents);
+
+// Whose memory the buffers are, and whether the stream suits: fills call.on_device, .device and .stream. cuda is null in a
+// build without.
+Status check_memory(Cuda* cuda, gimbal_stream_t stream, const Extents& extents, Call& call);
 
 // The arrays of a v-form: present, and their sums within the address space.
 Status check_arrays(const Call& call, Rank rank, Rank size);

@@ -149,7 +149,8 @@ gimbal_status_t gimbal_mem_alloc(gimbal_comm_t comm, gimbal_memory_t memory, siz
     if (pointer == nullptr) return null_pointer("pointer");
     *pointer = nullptr;
     if (memory == GIMBAL_MEMORY_CUDA)
-      return {Code::kUnsupported, "this version serves host memory only, not GIMBAL_MEMORY_CUDA"};
+      return {Code::kUnsupported,
+              "this version allocates host memory only, not GIMBAL_MEMORY_CUDA: memory of cudaMalloc serves every operation"};
     if (memory != GIMBAL_MEMORY_HOST) {
       return {Code::kInvalidArgument,
               "memory is " + std::to_string(memory) + "; allowed: GIMBAL_MEMORY_HOST, GIMBAL_MEMORY_CUDA"};

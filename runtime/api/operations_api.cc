@@ -7,6 +7,7 @@ using gimbal::Call;
 using gimbal::Code;
 using gimbal::Collective;
 using gimbal::Communicator;
+using gimbal::linked_cuda;
 using gimbal::Request;
 using gimbal::Status;
 
@@ -30,7 +31,6 @@ Status check(Arguments& arguments, const Communicator& communicator) {
   Call& call = arguments.call;
   RETURN_IF_ERROR(api::check_dtype(arguments.dtype, call));
   RETURN_IF_ERROR(api::check_op(arguments.op, call));
-  RETURN_IF_ERROR(api::check_stream(arguments.stream));
   if (has_root(call.collective)) RETURN_IF_ERROR(api::check_rank("root", call.root, communicator.size()));
   if (is_message(call.collective)) {
     RETURN_IF_ERROR(api::check_rank("peer", call.root, communicator.size()));
@@ -42,7 +42,8 @@ Status check(Arguments& arguments, const Communicator& communicator) {
     RETURN_IF_ERROR(api::check_arrays(call, communicator.rank(), communicator.size()));
   }
   ASSIGN_OR_RETURN(const api::Extents extents, api::extents_of(call, communicator.rank(), communicator.size()));
-  return api::check_buffers(call, extents);
+  RETURN_IF_ERROR(api::check_buffers(call, extents));
+  return api::check_memory(linked_cuda(), arguments.stream, extents, call);
 }
 
 Status record_in_group(const Arguments& arguments, std::shared_ptr<Communicator> communicator, gimbal::Group::Started started) {
@@ -77,7 +78,7 @@ Status start_checked(Arguments& arguments, gimbal_request_t* request) {
       return {};
     });
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<Request> started, communicator->started().start(arguments.call));
+  ASSIGN_OR_RETURN(std::shared_ptr<Request> started, communicator->start(arguments.call));
   ASSIGN_OR_RETURN(*request, api::make_handle(std::move(communicator), std::move(started)));
   return {};
 }
