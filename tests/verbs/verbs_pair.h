@@ -14,7 +14,8 @@ namespace gimbal::testing {
 struct VerbsPairOptions {
   size_t rails = 1;
   uint32_t queue_pairs = 1;
-  uint8_t timeout = 12;  // 17 ms until a packet is sent again
+  bool straight = false;  // each rail stays on its port's device
+  uint8_t timeout = 12;   // 17 ms until a packet is sent again
   Log log = Log(LogLevel::kError);
 };
 
@@ -37,7 +38,7 @@ struct VerbsPair {
   std::unique_ptr<VerbsEndpoint> b;
 };
 
-// Rail i goes from port i to port i + 1, so that one device's rails do not meet each other.
+// Rail i goes from port i to port i + 1, so that packets leave a device, or from port i to port i.
 inline VerbsPair make_verbs_pair(const VerbsPairOptions& options, Channel channels, size_t slot_bytes, size_t window) {
   VerbsPair pair;
   pair.pollers = std::make_shared<VerbsPairPollers>();
@@ -57,7 +58,7 @@ inline VerbsPair make_verbs_pair(const VerbsPairOptions& options, Channel channe
     std::vector<VerbsPort> mine;
     for (size_t rail = 0; rail < options.rails; ++rail) {
       const VerbsPort& local = ports[(rail + first) % ports.size()];
-      const VerbsPort& remote = ports[(rail + 1 - first) % ports.size()];
+      const VerbsPort& remote = ports[(rail + (options.straight ? first : 1 - first)) % ports.size()];
       mine.push_back(local);
       VerbsWay way = {.rail = rail, .route = find_route(local, remote, common.settings).value(), .name = ""};
       way.name = describe(local) + " (GID " + describe(way.route.local) + ") to " + describe(remote) + " (GID " +
@@ -68,7 +69,7 @@ inline VerbsPair make_verbs_pair(const VerbsPairOptions& options, Channel channe
     return VerbsEndpoint::create(*poller, side_options).value();
   };
   pair.a = side(1, 0, pair.pollers->a);
-  pair.b = side(0, 1, pair.pollers->b);
+  pair.b = side(0, options.straight ? 0 : 1, pair.pollers->b);
   const Status there = pair.a->connect(pair.b->address());
   const Status back = pair.b->connect(pair.a->address());
   if (!there.ok() || !back.ok()) throw std::runtime_error(there.message() + back.message());

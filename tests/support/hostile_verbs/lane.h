@@ -35,6 +35,10 @@ class Lane {
     return nullptr;
   }
   void pop() { staged_.pop_front(); }
+  // What is staged is due: the cause of an error is told before the flushes that follow from it, as adapters do.
+  void hurry(const Turn& turn) {
+    for (Staged& staged : staged_) staged.not_before_ns = turn.now_ns;
+  }
 
  private:
   Context& context_;

@@ -222,6 +222,7 @@ void Requester::finish(uint64_t index, ibv_wc_status status, const Turn& turn) {
 
 void Requester::fail(ibv_wc_status status, const Turn& turn) {
   finish(finished_, status, turn);
+  lane_.hurry(turn);
   qp_.fail();
 }
 
