@@ -1,5 +1,5 @@
-// What grouping is worth: 100 all-reduces of 1 KiB in one group against one of 100 KiB, interleaved; inputs rewritten and outputs
-// checked each time, as bench/compare does it. The goal is a ratio of at most 3.
+// What grouping is worth: 100 all-reduces of 1 KiB in one group against one of 100 KiB, interleaved; inputs rewritten and
+// outputs checked each time, as bench/compare does it. The goal is a ratio of at most 3.
 //
 //   bench_group [RANKS]      (2)
 #include <algorithm>

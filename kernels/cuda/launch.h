@@ -23,9 +23,8 @@ enum class KernelKind : uint8_t { kReduce, kOneShot, kTwoShot, kInterpreterSimpl
 // Threads of a block; equal for all launches of a communicator.
 struct BlockShape {
   unsigned blocks = 1;
-  unsigned threads = 512;
+  unsigned threads = kMaxThreads;
 };
-inline constexpr unsigned kMaxThreads = 512;
 
 cudaError_t launch_reduce(DType dtype, const DeviceReduceArguments& arguments, BlockShape shape, cudaStream_t stream);
 

@@ -15,6 +15,7 @@ namespace gimbal::device {
 inline constexpr size_t kMaxSources = 16;
 inline constexpr size_t kMaxDestinations = 8;
 inline constexpr Rank kMaxNativeRanks = 8;
+inline constexpr unsigned kMaxThreads = 512;  // of a block
 
 // Payload of one message with data-and-flag packets: the block keeps it in its shared memory.
 inline constexpr size_t kMaxPacketPayload = 8192;
@@ -71,7 +72,11 @@ struct DeviceLink {
   uint32_t reserved;
 };
 
-constexpr size_t packet_bytes(size_t payload) { return 16 + (payload + 7) / 8 * 16; }
+inline constexpr size_t kPacketBytes = 16;
+inline constexpr size_t kPacketPayload = 8;
+constexpr size_t packet_count(size_t payload) { return (payload + kPacketPayload - 1) / kPacketPayload; }
+// A slot of kPackets.
+constexpr size_t packet_slot_bytes(size_t payload) { return (1 + packet_count(payload)) * kPacketBytes; }
 
 // A run of the steps that were uploaded.
 struct PlanRun {
