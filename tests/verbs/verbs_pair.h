@@ -14,8 +14,8 @@ namespace gimbal::testing {
 struct VerbsPairOptions {
   size_t rails = 1;
   uint32_t queue_pairs = 1;
-  bool straight = false;  // each rail stays on its port's device
-  uint8_t timeout = 12;   // 17 ms until a packet is sent again
+  bool crosses = true;   // a rail leads from one port to another; else from each to itself
+  uint8_t timeout = 12;  // 17 ms until a packet is sent again
   Log log = Log(LogLevel::kError);
 };
 
@@ -38,7 +38,6 @@ struct VerbsPair {
   std::unique_ptr<VerbsEndpoint> b;
 };
 
-// Rail i goes from port i to port i + 1, so that packets leave a device, or from port i to port i.
 inline VerbsPair make_verbs_pair(const VerbsPairOptions& options, Channel channels, size_t slot_bytes, size_t window) {
   VerbsPair pair;
   pair.pollers = std::make_shared<VerbsPairPollers>();
@@ -57,8 +56,8 @@ inline VerbsPair make_verbs_pair(const VerbsPairOptions& options, Channel channe
     side_options.peer_name = "rank " + std::to_string(peer) + " (pid 7 on host b)";
     std::vector<VerbsPort> mine;
     for (size_t rail = 0; rail < options.rails; ++rail) {
-      const VerbsPort& local = ports[(rail + first) % ports.size()];
-      const VerbsPort& remote = ports[(rail + (options.straight ? first : 1 - first)) % ports.size()];
+      const VerbsPort& local = ports[(rail + (options.crosses ? first : 0)) % ports.size()];
+      const VerbsPort& remote = ports[(rail + (options.crosses ? 1 - first : 0)) % ports.size()];
       mine.push_back(local);
       VerbsWay way = {.rail = rail, .route = find_route(local, remote, common.settings).value(), .name = ""};
       way.name = describe(local) + " (GID " + describe(way.route.local) + ") to " + describe(remote) + " (GID " +
@@ -69,7 +68,7 @@ inline VerbsPair make_verbs_pair(const VerbsPairOptions& options, Channel channe
     return VerbsEndpoint::create(*poller, side_options).value();
   };
   pair.a = side(1, 0, pair.pollers->a);
-  pair.b = side(0, options.straight ? 0 : 1, pair.pollers->b);
+  pair.b = side(0, 1, pair.pollers->b);
   const Status there = pair.a->connect(pair.b->address());
   const Status back = pair.b->connect(pair.a->address());
   if (!there.ok() || !back.ok()) throw std::runtime_error(there.message() + back.message());

@@ -16,7 +16,7 @@ constexpr Channel kChannels = 2;
 constexpr size_t kSlotBytes = 20'000;
 constexpr uint64_t kMessages = 150;
 
-class VerbsFailover : public ::testing::TestWithParam<int> {
+class VerbsFaultSeeds : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     const std::vector<VerbsPort> ports = usable_ports();
@@ -29,7 +29,7 @@ class VerbsFailover : public ::testing::TestWithParam<int> {
   // Both ways, one after the other, while the plan does its work.
   static Status exchange_with(const std::string& plan) {
     const ScopedEnvironment faults("HOSTILE_VERBS_PLAN", plan);
-    VerbsPair pair = make_verbs_pair({.rails = 2, .queue_pairs = 2, .straight = true, .timeout = 8}, kChannels, kSlotBytes, 4);
+    VerbsPair pair = make_verbs_pair({.rails = 2, .queue_pairs = 2, .crosses = false, .timeout = 8}, kChannels, kSlotBytes, 4);
     RETURN_IF_ERROR(exchange(*pair.a, *pair.b, kMessages, 1));
     return exchange(*pair.b, *pair.a, kMessages, 2);
   }
@@ -38,17 +38,17 @@ class VerbsFailover : public ::testing::TestWithParam<int> {
   ScopedEnvironment seed_{"HOSTILE_VERBS_SEED", std::to_string(GetParam())};
 };
 
-TEST_P(VerbsFailover, ALinkThatIsCutLosesNoMessage) {
+TEST_P(VerbsFaultSeeds, ALinkThatIsCutLosesNoMessage) {
   const Status status = exchange_with("link_down" + at() + "=hostile1/1");
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-TEST_P(VerbsFailover, AQueuePairThatBreaksLosesNoMessage) {
+TEST_P(VerbsFaultSeeds, AQueuePairThatBreaksLosesNoMessage) {
   const Status status = exchange_with("qp_error" + at() + "=hostile0");
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-TEST_P(VerbsFailover, TheLastLinksEndIsARemoteErrorThatNamesPeerDeviceAndCause) {
+TEST_P(VerbsFaultSeeds, TheLastLinksEndIsARemoteErrorThatNamesPeerDeviceAndCause) {
   const Status status = exchange_with("link_down" + at() + "=hostile0/1,link_down@40=hostile1/1");
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.code(), Code::kRemote);
@@ -59,12 +59,12 @@ TEST_P(VerbsFailover, TheLastLinksEndIsARemoteErrorThatNamesPeerDeviceAndCause) 
               ::testing::AnyOf(::testing::HasSubstr("transport retry counter exceeded"), ::testing::HasSubstr("port")));
 }
 
-std::vector<int> failover_seeds() {
+std::vector<int> fault_seeds() {
   const std::vector<int> seeds = test_seeds();
   return seeds.empty() ? std::vector<int>{0} : seeds;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, VerbsFailover, ::testing::ValuesIn(failover_seeds()),
+INSTANTIATE_TEST_SUITE_P(Seeds, VerbsFaultSeeds, ::testing::ValuesIn(fault_seeds()),
                          [](const auto& tested) { return "Seed" + std::to_string(tested.param); });
 
 }  // namespace
