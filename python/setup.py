@@ -16,7 +16,7 @@ from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parent
-TOOLS = ("gimbal-run", "gimbal-bench", "gimbal-topo")
+TOOLS = ("gimbal-run", "gimbal-bench", "gimbal-topo", "gimbal-plan")
 
 
 def version():

@@ -18,12 +18,18 @@ def command(arguments: list) -> list:
     return list(arguments)
 
 
+def tool(name: str) -> str:
+    """The path of one of Gimbal's programs; exits where there is none."""
+    inside = pathlib.Path(__file__).parent / "bin" / name
+    found = str(inside) if inside.exists() else shutil.which(name)
+    if found is None:
+        sys.exit(f"gimbal: {name} is neither in the package nor on PATH: install the wheel, or build the project")
+    return found
+
+
 def main() -> None:
     """Becomes gimbal-run."""
-    inside = pathlib.Path(__file__).parent / "bin" / "gimbal-run"
-    program = str(inside) if inside.exists() else shutil.which("gimbal-run")
-    if program is None:
-        sys.exit("gimbal.run: gimbal-run is neither in the package nor on PATH: install the wheel, or build the project")
+    program = tool("gimbal-run")
     os.execv(program, [program, *command(sys.argv[1:])])
 
 
