@@ -10,7 +10,7 @@ import unittest
 
 from gimbal import run
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "numpy_mean.py"
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
 DEATH = """
 import os, signal, sys, time, numpy, gimbal
@@ -64,9 +64,22 @@ class ThePythonLauncher(unittest.TestCase):
             self.assertEqual(run.command(arguments), arguments)
 
     def test_runs_the_example(self):
-        ended = launch("-n", "3", str(EXAMPLE))
+        ended = launch("-n", "3", str(EXAMPLES / "numpy_mean.py"))
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         self.assertEqual(sorted(ended.stdout.splitlines()), [f"[{rank}] mean of 3 ranks: [1. 2. 3.]" for rank in range(3)])
+
+
+class TheExamples(unittest.TestCase):
+    def test_of_mpi4pys_collectives_have_their_results(self):
+        ended = launch("-n", "3", "--no-prefix", str(EXAMPLES / "numpy_like_mpi4py.py"))
+        self.assertEqual(ended.stdout, "total [6. 9.], everyone's [0. 1. 2. 3. 4. 5.], squares [ 0.  1.  4.  9. 16. 25.], "
+                                       "from all [0. 1. 2.], arrived [0. 2. 4. 6.], largest [4. 5.]\n", ended.stderr)
+
+    def test_of_jax_find_the_weights_of_all_ranks_data(self):
+        ended = launch("-n", "2", "--no-prefix", str(EXAMPLES / "jax_regression.py"))
+        if ended.returncode == 77:
+            self.skipTest(ended.stdout.splitlines()[0])
+        self.assertEqual(ended.stdout.splitlines(), ["weights [ 2.  -1.   0.5] of 2 ranks"] * 2, ended.stderr)
 
 
 def outputs_of(program, size):
