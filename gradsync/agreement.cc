@@ -109,6 +109,7 @@ Status Synchronizer::allocate() {
   missing_.resize(layout_.buckets.size());
   requests_.resize(layout_.buckets.size());
   jobs_.resize(layout_.buckets.size());
+  times_.resize(layout_.buckets.size());
   stats_.buckets = layout_.buckets.size();
   for (const Parameter& parameter : parameters_) stats_.bytes += parameter.bytes();
   if (in_background) RETURN_IF_ERROR(make_reducer());

@@ -48,9 +48,10 @@ Status check_flag(const char* name, int32_t value) {
 }
 
 template <typename Pointer>
-Status check_values(std::span<const Pointer> values) {
+Status check_values(const gradsync::Synchronizer& sync, std::span<const Pointer> values) {
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == nullptr) return {Code::kInvalidArgument, "values[" + std::to_string(i) + "] is NULL"};
+    if (values[i] != nullptr || sync.element_count(i) == 0) continue;
+    return {Code::kInvalidArgument, "values[" + std::to_string(i) + "] is NULL"};
   }
   return {};
 }
@@ -126,7 +127,7 @@ gimbal_status_t gimbal_gradsync_broadcast(gimbal_gradsync_t sync, void* const* v
   return with(sync, [&](gradsync::Synchronizer& it) -> Status {
     if (values == nullptr) return {Code::kInvalidArgument, "values is NULL"};
     const std::span all(values, it.parameter_count());
-    RETURN_IF_ERROR(check_values<void*>(all));
+    RETURN_IF_ERROR(check_values<void*>(it, all));
     return it.broadcast(all, root);
   });
 }
@@ -135,8 +136,15 @@ gimbal_status_t gimbal_gradsync_check(gimbal_gradsync_t sync, const void* const*
   return with(sync, [&](gradsync::Synchronizer& it) -> Status {
     if (values == nullptr) return it.check({});
     const std::span all(values, it.parameter_count());
-    RETURN_IF_ERROR(check_values<const void*>(all));
+    RETURN_IF_ERROR(check_values<const void*>(it, all));
     return it.check(all);
+  });
+}
+
+gimbal_status_t gimbal_gradsync_timeline(gimbal_gradsync_t sync, const char* path) {
+  return with(sync, [&](gradsync::Synchronizer& it) -> Status {
+    if (path == nullptr && it.rank() == 0) return {Code::kInvalidArgument, "path is NULL on rank 0"};
+    return it.write_timeline(path);
   });
 }
 

@@ -21,12 +21,16 @@ Status Synchronizer::make_reducer() {
 Status Synchronizer::begin_background_step() {
   if (options_.uneven && !joined_) {
     active_here_ = 1;
-    RETURN_IF_ERROR(from_c(gimbal_all_reduce(&active_here_, &active_anywhere_, 1, GIMBAL_INT32, GIMBAL_MAX, comm_, nullptr)));
+    RETURN_IF_ERROR(complete([&](gimbal_request_t* request) {
+      return gimbal_all_reduce_start(&active_here_, &active_anywhere_, 1, GIMBAL_INT32, GIMBAL_MAX, comm_, nullptr, request);
+    }));
   }
   total_ = options_.reduction == GIMBAL_GRADSYNC_SUM ? 1.0 : static_cast<double>(size_);
   if (options_.reduction == GIMBAL_GRADSYNC_SUM || (!weighted() && !options_.uneven)) return {};
   const double own = *weight_;
-  RETURN_IF_ERROR(from_c(gimbal_all_reduce(&own, &total_, 1, GIMBAL_FLOAT64, GIMBAL_SUM, comm_, nullptr)));
+  RETURN_IF_ERROR(complete([&](gimbal_request_t* request) {
+    return gimbal_all_reduce_start(&own, &total_, 1, GIMBAL_FLOAT64, GIMBAL_SUM, comm_, nullptr, request);
+  }));
   if (total_ > 0) return {};
   return {Code::kInvalidArgument, "the weights of all ranks are 0 in this step"};
 }
@@ -34,8 +38,17 @@ Status Synchronizer::begin_background_step() {
 void Synchronizer::give_bucket(size_t bucket) {
   jobs_[bucket] = worker_->give([this, bucket]() -> Status {
     const Bucket& it = layout_.buckets[bucket];
-    if (!reducer_->takes(it.dtype)) return reduce_as_is(it, *weight_, nullptr);
-    return reducer_->reduce(it, memory_ + it.offset, {*weight_, total_});
+    const int64_t begun = worker_recorder_.add_until_now(track_of(it), Activity::kQueued, times_[bucket].started_ns);
+    if (reducer_->takes(it.dtype)) {
+      RETURN_IF_ERROR(reducer_->reduce(it, memory_ + it.offset, {*weight_, total_}, worker_recorder_));
+    } else {
+      gimbal_request_t request = nullptr;
+      RETURN_IF_ERROR(start_as_is(it, &request));
+      RETURN_IF_ERROR(from_c(gimbal_wait(&request)));
+      worker_recorder_.add_until_now(track_of(it), Activity::kReduce, begun);
+    }
+    times_[bucket].done_ns = worker_recorder_.now();
+    return {};
   });
 }
 
@@ -59,6 +72,7 @@ Status Synchronizer::wait_for_job(uint64_t job) {
 
 void Synchronizer::record_step() {
   const int64_t now = monotonic_ns();
+  caller_recorder_.add(0, Activity::kStep, first_start_ns_, now);
   stats_.steps += 1;
   stats_.exposed_ns = static_cast<uint64_t>(exposed_ns_);
   stats_.all_exposed_ns += stats_.exposed_ns;

@@ -35,7 +35,9 @@ CodecReducer::CodecReducer(gimbal_comm_t comm, const gimbal_codec_t& codec, cons
   }
 }
 
-Status CodecReducer::reduce(const Bucket& bucket, std::byte* memory, const Share& share) {
+Status CodecReducer::reduce(const Bucket& bucket, std::byte* memory, const Share& share, Recorder& recorder) {
+  int64_t moment = recorder.now();
+  const auto record = [&](Activity activity) { moment = recorder.add_until_now(track_of(bucket), activity, moment); };
   auto* const gradients = reinterpret_cast<float*>(memory);
   const auto gradient_of = [&](size_t parameter) { return gradients + (layout_.elements[parameter] - bucket.element); };
   const auto factor = static_cast<float>(share.mine / share.total);
@@ -47,7 +49,9 @@ Status CodecReducer::reduce(const Bucket& bucket, std::byte* memory, const Share
     const float* const gradient = gradient_of(parameter);
     for (size_t i = 0; i < values.size(); ++i) values[i] += gradient[i] * factor;
   }
+  record(Activity::kEncode);
   RETURN_IF_ERROR(reduce_refused(refused, bucket, gradients));
+  record(Activity::kReduce);
   if (coded.empty()) return {};
   std::vector<size_t> begins(coded.size() + 1);  // of the messages, in units
   for (int32_t round = 0; round < codec_.rounds; ++round) {
@@ -59,13 +63,16 @@ Status CodecReducer::reduce(const Bucket& bucket, std::byte* memory, const Share
       codec_.encode(tensors_[coded[i]].get(), round, error_of(coded[i]).data(), message_.data() + begins[i]);
       if (round + 1 == codec_.rounds) forget_infinite(error_of(coded[i]));
     }
+    record(Activity::kEncode);
     std::span<const std::byte> received;
     size_t stride = 0;
     RETURN_IF_ERROR(exchange(begins.back() * sizeof(uint64_t), received, stride));
+    record(codec_.exchange == GIMBAL_CODEC_SUM ? Activity::kReduce : Activity::kGather);
     for (size_t i = 0; i < coded.size(); ++i) {
       codec_.decode(tensors_[coded[i]].get(), round, received.data() + begins[i] * sizeof(uint64_t), stride,
                     gradient_of(coded[i]));
     }
+    record(Activity::kDecode);
   }
   return {};
 }
@@ -78,8 +85,10 @@ Status CodecReducer::reduce_refused(std::span<const size_t> parameters, const Bu
     std::ranges::fill(values, 0.0F);  // all of it is sent
   }
   if (refused_.empty()) return {};
-  RETURN_IF_ERROR(
-      from_c(gimbal_all_reduce(refused_.data(), refused_.data(), refused_.size(), GIMBAL_FLOAT32, GIMBAL_SUM, comm_, nullptr)));
+  RETURN_IF_ERROR(complete([&](gimbal_request_t* request) {
+    return gimbal_all_reduce_start(refused_.data(), refused_.data(), refused_.size(), GIMBAL_FLOAT32, GIMBAL_SUM, comm_,
+                                   nullptr, request);
+  }));
   sent_bytes_ += 2 * (ranks_ - 1) * refused_.size() * sizeof(float) / ranks_;
   const float* from = refused_.data();
   for (const size_t parameter : parameters) {
@@ -95,13 +104,17 @@ Status CodecReducer::exchange(size_t bytes, std::span<const std::byte>& received
   if (codec_.exchange == GIMBAL_CODEC_SUM) {
     sent_bytes_ += 2 * (ranks_ - 1) * bytes / ranks_;
     received = std::as_bytes(std::span(message_));
-    return from_c(
-        gimbal_all_reduce(message_.data(), message_.data(), bytes / sizeof(float), GIMBAL_FLOAT32, GIMBAL_SUM, comm_, nullptr));
+    return complete([&](gimbal_request_t* request) {
+      return gimbal_all_reduce_start(message_.data(), message_.data(), bytes / sizeof(float), GIMBAL_FLOAT32, GIMBAL_SUM, comm_,
+                                     nullptr, request);
+    });
   }
   sent_bytes_ += (ranks_ - 1) * bytes;
   gathered_.resize(message_.size() * ranks_);
   received = std::as_bytes(std::span(gathered_));
-  return from_c(gimbal_all_gather(message_.data(), gathered_.data(), bytes, GIMBAL_UINT8, comm_, nullptr));
+  return complete([&](gimbal_request_t* request) {
+    return gimbal_all_gather_start(message_.data(), gathered_.data(), bytes, GIMBAL_UINT8, comm_, nullptr, request);
+  });
 }
 
 std::vector<StateSection> CodecReducer::state() {

@@ -16,7 +16,7 @@ class CodecReducer final : public BucketReducer {
                const Layout& layout);
 
   [[nodiscard]] bool takes(DType dtype) const override { return dtype == DType::kFloat32; }
-  Status reduce(const Bucket& bucket, std::byte* memory, const Share& share) override;
+  Status reduce(const Bucket& bucket, std::byte* memory, const Share& share, Recorder& recorder) override;
   std::vector<StateSection> state() override;
   [[nodiscard]] uint64_t sent_bytes() const override { return sent_bytes_; }
   void abort() override {}  // has no communicator of its own

@@ -44,7 +44,7 @@ class RegionCutter {
 
  private:
   void begin() {
-    layout_.buckets.push_back({dtype_, layout_.bytes, layout_.element_count, 0, {}});
+    layout_.buckets.push_back({dtype_, layout_.bytes, layout_.element_count, 0, {}, 0});
     open_ = true;
     open_bytes_ = 0;
   }
@@ -90,6 +90,7 @@ Layout lay_out(std::span<const Parameter> parameters, size_t first_bucket_bytes,
     return *std::min_element(a.parameters.begin(), a.parameters.end()) >
            *std::min_element(b.parameters.begin(), b.parameters.end());
   });
+  for (size_t i = 0; i < layout.buckets.size(); ++i) layout.buckets[i].id = i;
   index_buckets(layout);
   return layout;
 }

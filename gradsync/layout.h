@@ -22,6 +22,7 @@ struct Bucket {
   size_t element = 0;              // the first one's number: elements are counted through the whole memory
   size_t count = 0;                // elements
   std::vector<size_t> parameters;  // that have elements in it
+  size_t id = 0;                   // its index before any reorder
 };
 
 struct Layout {

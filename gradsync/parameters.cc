@@ -130,6 +130,7 @@ Result<Options> take_options(const gimbal_gradsync_options_t* options, std::span
   taken.reorder = given.reorder == 1;
   taken.uneven = given.uneven == 1;
   taken.wire = given.wire;
+  taken.trace_steps = given.trace_steps;
   taken.wire_between_nodes = given.wire_between_nodes == 1;
   return taken;
 }

@@ -32,6 +32,7 @@ struct Options {
   gimbal_gradsync_wire_t wire = GIMBAL_GRADSYNC_WIRE_AS_IS;
   bool wire_between_nodes = false;
   std::optional<gimbal_codec_t> codec;
+  size_t trace_steps = 0;
 
   // Whether buckets are reduced by a thread of the synchronizer, in another form than they have in memory.
   [[nodiscard]] bool compress() const { return wire != GIMBAL_GRADSYNC_WIRE_AS_IS || codec.has_value(); }

@@ -43,6 +43,8 @@ Status Synchronizer::accumulate(bool on) {
 
 void Synchronizer::open_step() {
   state_ = State::kOpen;
+  caller_recorder_.begin_step(stats_.steps);
+  worker_recorder_.begin_step(stats_.steps);
   std::fill(is_ready_.begin(), is_ready_.end(), uint8_t{0});
   for (size_t bucket = 0; bucket < layout_.buckets.size(); ++bucket)
     missing_[bucket] = layout_.buckets[bucket].parameters.size();
@@ -66,8 +68,11 @@ Status Synchronizer::ready(size_t parameter) {
   is_ready_[parameter] = 1;
   has_gradient_[parameter] = 1;
   for (const size_t bucket : layout_.held[parameter]) {
-    if (--missing_[bucket] == 0) completed_.push_back(bucket);
+    if (--missing_[bucket] != 0) continue;
+    completed_.push_back(bucket);
+    times_[bucket].ready_ns = caller_recorder_.now();
   }
+  RETURN_IF_ERROR(look_for_done());
   return start_complete_buckets();
 }
 
@@ -95,27 +100,24 @@ Status Synchronizer::say_active() {
 }
 
 Status Synchronizer::start(size_t bucket) {
-  if (worker_ == nullptr) return reduce_as_is(layout_.buckets[bucket], *weight_, &requests_[bucket]);
+  record_start(bucket);
+  if (worker_ == nullptr) return start_as_is(layout_.buckets[bucket], &requests_[bucket]);
   give_bucket(bucket);
   return {};
 }
 
-Status Synchronizer::reduce_as_is(const Bucket& bucket, double weight, gimbal_request_t* request) {
+Status Synchronizer::start_as_is(const Bucket& bucket, gimbal_request_t* request) {
   std::byte* memory = memory_ + bucket.offset;
   const auto dtype = static_cast<gimbal_dtype_t>(bucket.dtype);
-  gimbal_request_t own = nullptr;
-  gimbal_request_t* const started = request == nullptr ? &own : request;
   if (!weighted() && !options_.uneven) {
     const gimbal_op_t op = options_.reduction == GIMBAL_GRADSYNC_SUM ? GIMBAL_SUM : GIMBAL_AVG;
-    RETURN_IF_ERROR(from_c(gimbal_all_reduce_start(memory, memory, bucket.count, dtype, op, comm_, nullptr, started)));
-  } else {
-    gimbal_reduce_options_t options = GIMBAL_REDUCE_OPTIONS_INIT;
-    options.weight = weight;
-    options.normalize = options_.reduction == GIMBAL_GRADSYNC_SUM ? 0 : 1;
-    RETURN_IF_ERROR(from_c(
-        gimbal_all_reduce_options_start(memory, memory, bucket.count, dtype, GIMBAL_SUM, &options, comm_, nullptr, started)));
+    return from_c(gimbal_all_reduce_start(memory, memory, bucket.count, dtype, op, comm_, nullptr, request));
   }
-  return from_c(gimbal_wait(&own));
+  gimbal_reduce_options_t options = GIMBAL_REDUCE_OPTIONS_INIT;
+  options.weight = *weight_;
+  options.normalize = options_.reduction == GIMBAL_GRADSYNC_SUM ? 0 : 1;
+  return from_c(
+      gimbal_all_reduce_options_start(memory, memory, bucket.count, dtype, GIMBAL_SUM, &options, comm_, nullptr, request));
 }
 
 Status Synchronizer::end_step(double weight) {
@@ -162,17 +164,26 @@ Status Synchronizer::fill_missing() {
 
 Status Synchronizer::finish(size_t bucket) {
   const Status status = worker_ == nullptr ? from_c(gimbal_wait(&requests_[bucket])) : wait_for_job(jobs_[bucket]);
-  if (status.ok()) return status;
+  if (status.ok()) {
+    record_consumption(bucket);
+    return status;
+  }
   const std::vector<size_t>& held = layout_.buckets[bucket].parameters;
   return {status.code(), "bucket " + std::to_string(bucket) + ", from \"" + parameters_[held.front()].name + "\" to \"" +
                              parameters_[held.back()].name + "\": " + std::string(status.message())};
+}
+
+void Synchronizer::add_exposed(int64_t begun_ns) {
+  const int64_t now = monotonic_ns();
+  exposed_ns_ += now - begun_ns;
+  caller_recorder_.add(0, Activity::kExposed, begun_ns, now);
 }
 
 Status Synchronizer::wait(size_t parameter) {
   if (state_ != State::kEnded) return {Code::kInvalidUsage, "wait before step_end"};
   const int64_t begun = monotonic_ns();
   for (const size_t bucket : layout_.held[parameter]) RETURN_IF_ERROR(finish(bucket));
-  exposed_ns_ += monotonic_ns() - begun;
+  add_exposed(begun);
   return {};
 }
 
@@ -181,7 +192,7 @@ Status Synchronizer::wait_all() {
   const int64_t begun = monotonic_ns();
   RETURN_IF_ERROR(from_c(gimbal_wait(&active_request_)));
   for (size_t bucket = 0; bucket < layout_.buckets.size(); ++bucket) RETURN_IF_ERROR(finish(bucket));
-  exposed_ns_ += monotonic_ns() - begun;
+  add_exposed(begun);
   record_step();
   return finish_step();
 }

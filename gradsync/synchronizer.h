@@ -32,6 +32,8 @@ class Synchronizer {
   Synchronizer(const Synchronizer&) = delete;
   Synchronizer& operator=(const Synchronizer&) = delete;
 
+  [[nodiscard]] int32_t rank() const { return rank_; }
+  [[nodiscard]] size_t element_count(size_t parameter) const { return parameters_[parameter].count; }
   [[nodiscard]] size_t parameter_count() const { return parameters_.size(); }
   [[nodiscard]] void* gradient(size_t parameter) const { return memory_ + layout_.offsets[parameter]; }
 
@@ -45,6 +47,8 @@ class Synchronizer {
   Status broadcast(std::span<void* const> values, int32_t root);
   Status check(std::span<const void* const> values);
   [[nodiscard]] gimbal_gradsync_stats_t stats() const { return stats_; }
+  // Collective, between steps. path: on rank 0.
+  Status write_timeline(const char* path);
   [[nodiscard]] size_t state_bytes() const;
   Status save_state(std::span<std::byte> out) const;
   Status load_state(std::span<const std::byte> in);
@@ -52,8 +56,19 @@ class Synchronizer {
  private:
   enum class State : uint8_t { kBetweenSteps, kOpen, kEnded };
 
+  // Of a bucket in this step, while steps are recorded.
+  struct BucketTimes {
+    int64_t ready_ns = 0;
+    int64_t started_ns = 0;
+    int64_t done_ns = 0;
+  };
+
   Synchronizer(gimbal_comm_t comm, std::vector<Parameter> parameters, const Options& options)
-      : comm_(comm), parameters_(std::move(parameters)), options_(options) {}
+      : comm_(comm),
+        parameters_(std::move(parameters)),
+        options_(options),
+        caller_recorder_(options.trace_steps),
+        worker_recorder_(options.trace_steps) {}
   Status compare_manifests();
   Status choose_bucket_bytes();
   Status allocate();
@@ -61,8 +76,8 @@ class Synchronizer {
   void open_step();
   Status start_complete_buckets();
   Status start(size_t bucket);
-  // Reduces the bucket in place as it is; request NULL: blocking.
-  Status reduce_as_is(const Bucket& bucket, double weight, gimbal_request_t* request);
+  // Of a bucket that is reduced in place, as it is.
+  Status start_as_is(const Bucket& bucket, gimbal_request_t* request);
   Status say_active();
   // Until the bucket is reduced.
   Status finish(size_t bucket);
@@ -70,7 +85,14 @@ class Synchronizer {
   void give_bucket(size_t bucket);
   Status begin_background_step();
   Status wait_for_job(uint64_t job);
+  void add_exposed(int64_t begun_ns);
   void record_step();
+  Status look_for_done();
+  void record_start(size_t bucket);
+  void record_done(size_t bucket);
+  void record_consumption(size_t bucket);
+  [[nodiscard]] std::vector<std::string> track_names() const;
+  [[nodiscard]] uint32_t track_of_bucket(size_t bucket) const { return track_of(layout_.buckets[bucket]); }
   Status fill_missing();
   Status finish_step();
   Status agree_on_order();
@@ -86,6 +108,9 @@ class Synchronizer {
   Options options_;
   Layout layout_;
   std::byte* memory_ = nullptr;
+  Recorder caller_recorder_;
+  Recorder worker_recorder_;
+  std::vector<BucketTimes> times_;          // by bucket
   std::unique_ptr<BucketReducer> reducer_;  // null: buckets travel as they are
   std::unique_ptr<Worker> worker_;          // with reducer_, and ends before it
 

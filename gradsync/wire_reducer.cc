@@ -83,19 +83,22 @@ Status WireReducer::allocate() {
   return {};
 }
 
-Status WireReducer::reduce(const Bucket& bucket, std::byte* memory, const Share& share) {
-  if (levels_ != nullptr) return reduce_levels(bucket, memory, share);
-  return reduce_blocks({bucket.dtype, memory, bucket.element / kBlockElements, bucket.count / kBlockElements}, share);
+Status WireReducer::reduce(const Bucket& bucket, std::byte* memory, const Share& share, Recorder& recorder) {
+  if (levels_ != nullptr) return reduce_levels(bucket, memory, share, recorder);
+  return reduce_blocks({bucket.dtype, memory, bucket.element / kBlockElements, bucket.count / kBlockElements, track_of(bucket)},
+                       share, recorder);
 }
 
 // The node's sum, then each of its ranks compresses a part of it on the way between nodes.
-Status WireReducer::reduce_levels(const Bucket& bucket, std::byte* memory, const Share& share) {
+Status WireReducer::reduce_levels(const Bucket& bucket, std::byte* memory, const Share& share, Recorder& recorder) {
+  int64_t begun = recorder.now();
   const OwnedCommunicator& node = levels_->node;
   const auto dtype = static_cast<gimbal_dtype_t>(bucket.dtype);
   gimbal_reduce_options_t options = GIMBAL_REDUCE_OPTIONS_INIT;
   options.weight = share.mine / share.total;
   RETURN_IF_ERROR(
       from_c(gimbal_all_reduce_options(memory, memory, bucket.count, dtype, GIMBAL_SUM, &options, node.get(), nullptr)));
+  recorder.add_until_now(track_of(bucket), Activity::kReduce, begun);
   if (ranks_ == 1) return {};
   const size_t first = bucket.element / kBlockElements;
   const size_t count = bucket.count / kBlockElements;
@@ -105,16 +108,21 @@ Status WireReducer::reduce_levels(const Bucket& bucket, std::byte* memory, const
   const auto local_rank = static_cast<size_t>(node.rank());
   const size_t block_memory = kBlockElements * dtype_size(bucket.dtype);
   std::byte* const part = memory + begins[local_rank] * block_memory;
-  RETURN_IF_ERROR(
-      reduce_blocks({bucket.dtype, part, first + begins[local_rank], begins[local_rank + 1] - begins[local_rank]}, Share{}));
+  RETURN_IF_ERROR(reduce_blocks(
+      {bucket.dtype, part, first + begins[local_rank], begins[local_rank + 1] - begins[local_rank], track_of(bucket)}, Share{},
+      recorder));
   std::vector<size_t> counts(local_ranks);
   for (size_t i = 0; i < local_ranks; ++i) counts[i] = (begins[i + 1] - begins[i]) * kBlockElements;
-  return from_c(gimbal_all_gather_v(part, counts[local_rank], memory, counts.data(), nullptr, dtype, node.get(), nullptr));
+  begun = recorder.now();
+  RETURN_IF_ERROR(
+      from_c(gimbal_all_gather_v(part, counts[local_rank], memory, counts.data(), nullptr, dtype, node.get(), nullptr)));
+  recorder.add_until_now(track_of(bucket), Activity::kReduce, begun);
+  return {};
 }
 
 // Three chunks are under way: one is encoded while the one before it is scattered or gathered. The order of the operations
 // depends on the number of chunks only, so it is the same on all ranks.
-Status WireReducer::reduce_blocks(const Blocks& blocks, const Share& share) {
+Status WireReducer::reduce_blocks(const Blocks& blocks, const Share& share, Recorder& recorder) {
   // What is carried to another step must have that step's unit too: the weight goes in before encoding.
   const Share own = error_.empty() ? share : Share{share.mine / share.total, 1};
   const size_t chunks = (blocks.count + chunk_blocks_ - 1) / chunk_blocks_;
@@ -122,16 +130,17 @@ Status WireReducer::reduce_blocks(const Blocks& blocks, const Share& share) {
     if (turn < chunks) {
       const size_t begin = turn * chunk_blocks_;
       const Blocks chunk = {blocks.dtype, blocks.memory + begin * kBlockElements * dtype_size(blocks.dtype),
-                            blocks.first + begin, std::min(chunk_blocks_, blocks.count - begin)};
-      RETURN_IF_ERROR(scatter(chunk, own, lanes_[turn % kLanes]));
+                            blocks.first + begin, std::min(chunk_blocks_, blocks.count - begin), blocks.track};
+      RETURN_IF_ERROR(scatter(chunk, own, lanes_[turn % kLanes], recorder));
     }
-    if (turn >= 1 && turn <= chunks) RETURN_IF_ERROR(combine(own, lanes_[(turn - 1) % kLanes]));
-    if (turn >= 2) RETURN_IF_ERROR(store(lanes_[(turn - 2) % kLanes]));
+    if (turn >= 1 && turn <= chunks) RETURN_IF_ERROR(combine(own, lanes_[(turn - 1) % kLanes], recorder));
+    if (turn >= 2) RETURN_IF_ERROR(store(lanes_[(turn - 2) % kLanes], recorder));
   }
   return {};
 }
 
-Status WireReducer::scatter(const Blocks& chunk, const Share& share, Lane& lane) {
+Status WireReducer::scatter(const Blocks& chunk, const Share& share, Lane& lane, Recorder& recorder) {
+  const int64_t begun = recorder.now();
   lane.chunk = chunk;
   lane.slots = (chunk.first + chunk.count - 1) / ranks_ - chunk.first / ranks_ + 1;
   const size_t block_memory = kBlockElements * dtype_size(chunk.dtype);
@@ -152,13 +161,16 @@ Status WireReducer::scatter(const Blocks& chunk, const Share& share, Lane& lane)
     decode_block(wire_, place, sent);
     for (size_t k = 0; k < kBlockElements; ++k) error[k] = lost(values[k], sent[k]);
   }
+  recorder.add_until_now(chunk.track, Activity::kEncode, begun);
   const size_t bytes = lane.slots * block_bytes_;
   sent_bytes_ += 2 * (ranks_ - 1) * bytes;  // here and to gather
   return from_c(gimbal_all_to_all_start(lane.send, lane.received, bytes, GIMBAL_UINT8, comm_, nullptr, &lane.scatter));
 }
 
-Status WireReducer::combine(const Share& share, Lane& lane) {
+Status WireReducer::combine(const Share& share, Lane& lane, Recorder& recorder) {
+  const int64_t begun = recorder.now();
   RETURN_IF_ERROR(from_c(gimbal_wait(&lane.scatter)));
+  const int64_t came = recorder.add_until_now(lane.chunk.track, Activity::kScatter, begun);
   Block sum;
   Block values;
   for (size_t slot = 0; slot < lane.slots; ++slot) {
@@ -177,18 +189,22 @@ Status WireReducer::combine(const Share& share, Lane& lane) {
     decode_block(wire_, place, values);
     for (size_t k = 0; k < kBlockElements; ++k) error[k] += lost(sum[k], values[k]);
   }
+  recorder.add_until_now(lane.chunk.track, Activity::kCombine, came);
   return from_c(gimbal_all_gather_start(lane.owned, lane.gathered, lane.slots * block_bytes_, GIMBAL_UINT8, comm_, nullptr,
                                         &lane.gather));
 }
 
-Status WireReducer::store(Lane& lane) {
+Status WireReducer::store(Lane& lane, Recorder& recorder) {
+  const int64_t begun = recorder.now();
   RETURN_IF_ERROR(from_c(gimbal_wait(&lane.gather)));
+  const int64_t came = recorder.add_until_now(lane.chunk.track, Activity::kGather, begun);
   const size_t block_memory = kBlockElements * dtype_size(lane.chunk.dtype);
   Block values;
   for (size_t i = 0; i < lane.chunk.count; ++i) {
     decode_block(wire_, lane.gathered + place_of(lane, lane.chunk.first + i), values);
     store_block(lane.chunk.dtype, values, lane.chunk.memory + i * block_memory);
   }
+  recorder.add_until_now(lane.chunk.track, Activity::kDecode, came);
   return {};
 }
 

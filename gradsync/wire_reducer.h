@@ -27,7 +27,7 @@ class WireReducer final : public BucketReducer {
   ~WireReducer() override;
 
   [[nodiscard]] bool takes(DType dtype) const override { return is_compressed_by(wire_, dtype); }
-  Status reduce(const Bucket& bucket, std::byte* memory, const Share& share) override;
+  Status reduce(const Bucket& bucket, std::byte* memory, const Share& share, Recorder& recorder) override;
   std::vector<StateSection> state() override;
   [[nodiscard]] uint64_t sent_bytes() const override { return sent_bytes_; }
   void abort() override;
@@ -39,6 +39,7 @@ class WireReducer final : public BucketReducer {
     std::byte* memory;
     size_t first;
     size_t count;
+    uint32_t track;  // of their bucket
   };
   // What a chunk under way needs.
   struct Lane {
@@ -56,11 +57,11 @@ class WireReducer final : public BucketReducer {
   WireReducer(gimbal_comm_t comm, gimbal_gradsync_wire_t wire, std::span<const Parameter> parameters, const Layout& layout)
       : comm_(comm), wire_(wire), block_bytes_(block_bytes(wire)), parameters_(parameters), layout_(layout) {}
   Status allocate();
-  Status reduce_levels(const Bucket& bucket, std::byte* memory, const Share& share);
-  Status reduce_blocks(const Blocks& blocks, const Share& share);
-  Status scatter(const Blocks& chunk, const Share& share, Lane& lane);
-  Status combine(const Share& share, Lane& lane);
-  Status store(Lane& lane);
+  Status reduce_levels(const Bucket& bucket, std::byte* memory, const Share& share, Recorder& recorder);
+  Status reduce_blocks(const Blocks& blocks, const Share& share, Recorder& recorder);
+  Status scatter(const Blocks& chunk, const Share& share, Lane& lane, Recorder& recorder);
+  Status combine(const Share& share, Lane& lane, Recorder& recorder);
+  Status store(Lane& lane, Recorder& recorder);
   // Where a block lies among its owner's, and in an array of [ranks][slots] blocks.
   [[nodiscard]] size_t slot_of(const Lane& lane, size_t block) const { return block / ranks_ - lane.chunk.first / ranks_; }
   [[nodiscard]] size_t place_of(const Lane& lane, size_t block) const {

@@ -78,6 +78,8 @@ void Communicator::read_stats(gimbal_stats_t& stats) const {
   stats.last_arrived_ns = latest.mean_ns;
   stats.window_waits = latest.all_waits;
   stats.last_arrived_waits = latest.waits;
+  stats.clock_offset_ns = clock_.offset_ns;
+  stats.clock_error_ns = clock_.uncertainty_ns;
   stats.errors = errors_.load(std::memory_order_relaxed);
   stats.host_bytes = sizeof(*this) + allocations_.resident_bytes();
   if (memory_ != nullptr) stats.host_bytes += memory_->segment().resident_bytes() / static_cast<size_t>(context_->nranks);

@@ -216,9 +216,11 @@ typedef struct {
   uint64_t errors;             /* operations that failed */
   uint64_t window_waits;       /* operations of the recent window that had to wait, when somebody stands out in it */
   uint64_t last_arrived_waits; /* those of them in which last_arrived_rank was the last */
+  int64_t clock_offset_ns;     /* to be added to this rank's CLOCK_MONOTONIC for rank 0's */
+  int64_t clock_error_ns;      /* how wrong that is at most */
 } gimbal_stats_t;
 #define GIMBAL_STATS_INIT \
-  { sizeof(gimbal_stats_t), 0, 0, 0, -1, 0, 0, 0, 0, 0 }
+  { sizeof(gimbal_stats_t), 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0 }
 /* Fills as much of the struct as its struct_bytes says: an older program's shorter one too. */
 GIMBAL_EXPORT gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats);
 

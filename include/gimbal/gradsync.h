@@ -106,11 +106,12 @@ typedef struct {
   int32_t wire_between_nodes;  /* 1: gradients are in the wire type between nodes only; nodes have equally many ranks then */
   const gimbal_codec_t* codec; /* NULL: none; copied. With wire as is */
   const size_t* rows;          /* [parameter count]: of each as a matrix, for the codec; 0: it has one. NULL: all have one */
+  size_t trace_steps;          /* the last so many steps are recorded for gimbal_gradsync_timeline; 0: none */
 } gimbal_gradsync_options_t;
 #define GIMBAL_GRADSYNC_OPTIONS_INIT                                                                    \
   {                                                                                                     \
     sizeof(gimbal_gradsync_options_t), GIMBAL_GRADSYNC_MEAN, GIMBAL_GRADSYNC_MISSING_ERROR, 0, 0, 1, 0, \
-        GIMBAL_GRADSYNC_WIRE_AS_IS, 0, NULL, NULL                                                       \
+        GIMBAL_GRADSYNC_WIRE_AS_IS, 0, NULL, NULL, 0                                                    \
   }
 
 /* Collective. Parameters in the order of the forward pass, equal on all ranks: what differs is GIMBAL_MISMATCH on every rank
@@ -179,6 +180,10 @@ typedef struct {
   { sizeof(gimbal_gradsync_stats_t), 0, 0, 0, 0, 0, 0, 0, 0, -1, 0 }
 /* Fills as much of the struct as its struct_bytes says: an older program's shorter one too. */
 GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_stats(gimbal_gradsync_t sync, gimbal_gradsync_stats_t* stats);
+
+/* Collective, between steps: what became of each bucket on every rank in the last options.trace_steps steps, on rank 0's clock,
+ * as one file for Perfetto or chrome://tracing. Rank 0 writes it; path is ignored elsewhere. See docs/gradsync.md. */
+GIMBAL_EXPORT gimbal_status_t gimbal_gradsync_timeline(gimbal_gradsync_t sync, const char* path);
 
 /* ---- Sparse gradients ------------------------------------------------------------------------------------------------------
  */

@@ -26,6 +26,7 @@ PROTOTYPES = {
     "gradsync_broadcast": "poi",
     "gradsync_check": "po",
     "gradsync_stats": "po",
+    "gradsync_timeline": "ps",
     "gradsync_state_bytes": "po",
     "gradsync_state_save": "ppz",
     "gradsync_state_load": "ppz",
@@ -54,7 +55,8 @@ class Options(ctypes.Structure):
 
     _fields_ = [("struct_bytes", c_size_t), ("reduction", c_int), ("missing", c_int), ("bucket_bytes", c_size_t),
                 ("first_bucket_bytes", c_size_t), ("reorder", c_int32), ("uneven", c_int32),
-                ("wire", c_int), ("wire_between_nodes", c_int32), ("codec", c_void_p), ("rows", c_void_p)]
+                ("wire", c_int), ("wire_between_nodes", c_int32), ("codec", c_void_p), ("rows", c_void_p),
+                ("trace_steps", c_size_t)]
 
     def __init__(self) -> None:
         super().__init__(struct_bytes=ctypes.sizeof(Options), reorder=1)

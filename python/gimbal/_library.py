@@ -45,7 +45,8 @@ class Stats(ctypes.Structure):
 
     _fields_ = [("struct_bytes", c_size_t), ("operations", c_uint64), ("bytes", c_uint64), ("wait_ns", c_uint64),
                 ("last_arrived_rank", c_int32), ("last_arrived_ns", c_uint64), ("host_bytes", c_size_t), ("errors", c_uint64),
-                ("window_waits", c_uint64), ("last_arrived_waits", c_uint64)]
+                ("window_waits", c_uint64), ("last_arrived_waits", c_uint64),
+                ("clock_offset_ns", c_int64), ("clock_error_ns", c_int64)]
 
     def __init__(self) -> None:
         super().__init__(struct_bytes=ctypes.sizeof(Stats), last_arrived_rank=-1)

@@ -121,9 +121,9 @@ gimbal_status_t gimbal_comm_shrink(gimbal_comm_t comm, gimbal_comm_t* out) {
 gimbal_status_t gimbal_comm_stats(gimbal_comm_t comm, gimbal_stats_t* stats) {
   return with_known(comm, [&](Communicator& communicator) -> Status {
     if (stats == nullptr) return null_pointer("stats");
-    // The struct of version 0.1.0 ended before `errors`.
+    // The first struct ended before `errors`.
     const size_t bytes = stats->struct_bytes;
-    if (bytes != sizeof(gimbal_stats_t) && bytes != offsetof(gimbal_stats_t, errors)) {
+    if (bytes < offsetof(gimbal_stats_t, errors) || bytes > sizeof(gimbal_stats_t)) {
       return {Code::kInvalidArgument, "the stats were not set by GIMBAL_STATS_INIT: struct_bytes is " + std::to_string(bytes)};
     }
     gimbal_stats_t current = GIMBAL_STATS_INIT;

@@ -43,7 +43,8 @@ class GradientSynchronizer:
                 launcher started.
             broadcast: parameters and buffers of rank 0 go to all.
             check_every: after so many steps check() is called; 0: never.
-            options: reduction, missing, bucket_bytes, first_bucket_bytes, reorder, uneven, wire, wire_between_nodes, as gimbal.GradientSynchronizer's.
+            options: reduction, missing, bucket_bytes, first_bucket_bytes, reorder, uneven, wire, wire_between_nodes, as
+                gimbal.GradientSynchronizer's.
 
         Raises:
             Mismatch: the ranks' models or options differ; the text has the first difference.
