@@ -61,7 +61,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_SHRINK_WAIT", "duration", "10s",
      "How long gimbal_comm_shrink waits for a rank that lives but does not answer, before it goes on without it."},
     {"GIMBAL_SIZE", "1 to 100000", "from the launcher", "Number of ranks; before WORLD_SIZE and every launcher's variable."},
-    {"GIMBAL_SLOT_BYTES", "1K to 16M", "32K", "Bytes of one slot of a shared-memory endpoint."},
+    {"GIMBAL_SLOT_BYTES", "1K to 16M", "32K; 62K between nodes", "Bytes of one slot of an endpoint."},
     {"GIMBAL_SOCKET_IFNAME", "prefix,prefix or =name,name or ^prefix,prefix", "all",
      "Network interfaces that may be used between hosts, in the syntax of NCCL_SOCKET_IFNAME; which of them is, is found out "
      "by "

@@ -85,6 +85,7 @@ Status Choice::configure(const Settings& settings, Rank size) {
 
 Status Choice::place(const NodeShape& nodes, const Settings& settings) {
   nodes_ = nodes.nodes();
+  slot_bytes_ = settings.slot_bytes;
   if (nodes_ == 1) return {};
   for (const auto& [collective, name] : forced_) {
     if (name != kDirectAlgorithm) continue;

@@ -197,6 +197,7 @@ Status Communicator::agree_on_settings(Deadline deadline) {
     quota = std::min(quota, theirs.quota_cpus);
   }
   nodes_ = NodeShape(node_names);
+  if (nodes_.nodes() > 1 && !settings_.slot_bytes_forced) settings_.slot_bytes = Links::kSlotBytesBetweenNodes;
   RETURN_IF_ERROR(check_transport(*bootstrap_, nodes_, settings_));
   RETURN_IF_ERROR(choice_.place(nodes_, settings_));
   const double cpus = std::min(static_cast<double>(CPU_COUNT(&usable)), quota);

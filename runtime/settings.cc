@@ -163,6 +163,7 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(settings.slot_bytes,
                    environment_bytes("GIMBAL_SLOT_BYTES", settings.slot_bytes, size_t{1} << 10, size_t{16} << 20));
   settings.slot_bytes = settings.slot_bytes / 64 * 64;
+  settings.slot_bytes_forced = read_environment("GIMBAL_SLOT_BYTES").has_value();
   settings.job_key = read_environment("GIMBAL_JOB_KEY").value_or("");
   settings.topology_file = read_environment("GIMBAL_TOPO_FILE").value_or("");
   settings.tune_cache = read_environment("GIMBAL_TUNE_CACHE").value_or("");

@@ -39,6 +39,7 @@ struct Settings {
   int32_t emulated_node = 0;  // of GIMBAL_EMULATE_NODES: ranks with different numbers share no memory
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;
+  bool slot_bytes_forced = false;  // otherwise a communicator that spans nodes takes Links::kSlotBytesBetweenNodes
   std::optional<int64_t> spin_ns;
   std::string topology_file;    // empty: this machine
   std::string tune_cache;       // a path or "off"; empty: the usual place
