@@ -22,9 +22,9 @@ class Links {
  public:
   // Channels that run beside each other let one lane fill while another is reduced.
   static constexpr Channel kChannels = 2;
-  // A message over TCP and its header fill what the kernel hands down at once (64 KiB), and no byte more, which would cost as much
-  // again. Against plain sockets between two emulated hosts, both ways at once, 8 MiB over one and over two streams: slots of
-  // 32 KiB 0.49 and 0.54, 56 KiB 0.80 and 1.6, 62 KiB 0.86 and 1.6, 128 KiB 0.71 and 0.93 (bench/tcp_streams).
+  // A message over TCP and its header fill what the kernel hands down at once (64 KiB), and no byte more, which would cost as
+  // much again. Against plain sockets between two emulated hosts, both ways at once, 8 MiB over one and over two streams: slots
+  // of 32 KiB 0.49 and 0.54, 56 KiB 0.80 and 1.6, 62 KiB 0.86 and 1.6, 128 KiB 0.71 and 0.93 (bench/tcp_streams).
   static constexpr size_t kSlotBytesBetweenNodes = size_t{62} << 10;
   // Messages that fit into a lane; equal on all ranks of a communicator of this size.
   [[nodiscard]] static size_t window(Rank size);
