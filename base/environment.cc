@@ -71,6 +71,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_STRAGGLER_FACTOR", "0 to 1000000", "3",
      "A rank that most waits are for, so many times longer ones than for the others, is named in one line of the log; 0: none "
      "is."},
+    {"GIMBAL_STRICT", "0 or 1", "0",
+     "Makes every fallback to a slower way an error that says why, instead of a line in the log."},
     {"GIMBAL_TCP_IO", "auto, uring, epoll", "auto",
      "How sockets are driven: io_uring where the kernel gives one, else epoll; `uring` is an error where it does not."},
     {"GIMBAL_TCP_STREAMS", "1 to 64", "from the interface's rate",

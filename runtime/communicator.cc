@@ -252,12 +252,13 @@ Way Communicator::way(Collective collective, size_t bytes, DType dtype) const {
 std::string Communicator::explain(Collective collective, size_t bytes, DType dtype) {
   if (size() == 1) return "one rank: a copy inside this process";
   const Call call = plain_call(collective, bytes, dtype);
+  const std::string links = remote_links_ == nullptr ? "" : "; between nodes " + remote_links_->describe();
   if (!estimates_) {
     Result<Tuner> tuner = make_tuner(*machine_, size(), nodes_.nodes(), cpus_);
-    if (!tuner.ok()) return choice_.explain(call, size()) + "; no prediction: " + tuner.status().message();
+    if (!tuner.ok()) return choice_.explain(call, size()) + "; no prediction: " + tuner.status().message() + links;
     estimates_ = std::move(tuner).value();
   }
-  return to_text(explain_call(choice_, *estimates_, call));
+  return to_text(explain_call(choice_, *estimates_, call)) + links;
 }
 
 StartedOperations& Communicator::started() {

@@ -35,6 +35,9 @@ struct RankSettings {
   uint32_t element_precision;
   uint64_t algorithms_hash;
   uint64_t transport_hash;
+  uint32_t verbs_queue_pairs;
+  uint32_t verbs_mtu;
+  uint32_t strict;
   uint64_t tuning_digest;
 };
 
@@ -68,6 +71,11 @@ Status compare_settings(const RankSettings& first, Rank rank, const RankSettings
     return {Code::kMismatch, "the transports (GIMBAL_TRANSPORT) of rank 0 and rank " + std::to_string(rank) +
                                  " differ: they must be equal on all ranks"};
   }
+  if (first.verbs_queue_pairs != other.verbs_queue_pairs) {
+    return differs("GIMBAL_IB_QUEUE_PAIRS", first.verbs_queue_pairs, rank, other.verbs_queue_pairs);
+  }
+  if (first.verbs_mtu != other.verbs_mtu) return differs("GIMBAL_IB_MTU", first.verbs_mtu, rank, other.verbs_mtu);
+  if (first.strict != other.strict) return differs("GIMBAL_STRICT", first.strict, rank, other.strict);
   if (first.algorithms_hash != other.algorithms_hash) {
     return {Code::kMismatch, "the forced algorithms (GIMBAL_ALGORITHM) of rank 0 and rank " + std::to_string(rank) +
                                  " differ: they must be equal on all ranks"};
@@ -170,6 +178,9 @@ Status Communicator::agree_on_settings(Deadline deadline) {
   mine.element_precision = settings_.element_precision ? 1 : 0;
   mine.algorithms_hash = hash_text(algorithms_text(settings_.algorithms));
   mine.transport_hash = hash_text(settings_.transport);
+  mine.verbs_queue_pairs = settings_.verbs.queue_pairs;
+  mine.verbs_mtu = settings_.verbs.mtu;
+  mine.strict = settings_.strict ? 1 : 0;
   mine.tuning_digest = machine_->tuning_digest;
   ASSIGN_OR_RETURN(const auto values, bootstrap_->all_gather(bytes_of(mine), deadline));
   cpu_set_t usable;
@@ -258,10 +269,12 @@ Status Communicator::map_node(Deadline deadline) {
 }
 
 Status Communicator::meet_other_nodes(Deadline deadline) {
-  ASSIGN_OR_RETURN(remote_links_, RemoteLinks::connect(*bootstrap_, nodes_, settings_, deadline));
+  ASSIGN_OR_RETURN(remote_links_,
+                   RemoteLinks::connect(*bootstrap_, nodes_, settings_, Links::shape(settings_), log_, deadline));
+  log_.info("between nodes: " + remote_links_->describe());
   for (std::unique_ptr<PollSleeper>& sleeper : sleepers_) {
-    ASSIGN_OR_RETURN(sleeper, PollSleeper::create({bootstrap_->arrival_descriptor(), remote_links_->poller(0).fd(),
-                                                   remote_links_->poller(1).fd()}));
+    ASSIGN_OR_RETURN(sleeper, PollSleeper::create({bootstrap_->arrival_descriptor(), remote_links_->descriptor(0),
+                                                   remote_links_->descriptor(1)}));
   }
   news_ = std::make_unique<RemoteNews>(*bootstrap_, nodes_, rank());
   return {};

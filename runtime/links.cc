@@ -14,6 +14,10 @@ size_t Links::lane_bytes(const Settings& settings) {
   return ShmEndpoint::lane_bytes(kChannels, settings.slot_bytes, window(settings.size));
 }
 
+EndpointShape Links::shape(const Settings& settings) {
+  return {.channels = kChannels, .slot_bytes = settings.slot_bytes, .window = window(settings.size)};
+}
+
 Links::Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, RemoteLinks* remote, size_t lane_set)
     : settings_(settings),
       nodes_(nodes),
@@ -30,16 +34,13 @@ Result<Endpoint*> Links::endpoint(Rank peer) {
     if (nodes_.node_of(peer) == nodes_.node_of(settings_.rank)) {
       endpoint = make_local(peer);
     } else {
-      ASSIGN_OR_RETURN(
-          endpoint,
-          remote_->make_endpoint(
-              peer, lane_set_, {.channels = kChannels, .slot_bytes = settings_.slot_bytes, .window = window(settings_.size)}));
+      ASSIGN_OR_RETURN(endpoint, remote_->make_endpoint(peer, lane_set_));
     }
   }
   return endpoint.get();
 }
 
-bool Links::may_sleep() const { return remote_ == nullptr || remote_->poller(lane_set_).may_sleep(); }
+bool Links::may_sleep() const { return remote_ == nullptr || remote_->may_sleep(lane_set_); }
 
 std::unique_ptr<Endpoint> Links::make_local(Rank peer) const {
   const Rank mine = nodes_.local_rank(settings_.rank);

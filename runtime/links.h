@@ -31,6 +31,9 @@ class Links {
   // Bytes of one lane (one direction of one pair) with these settings; equal on all ranks.
   static size_t lane_bytes(const Settings& settings);
 
+  // Of the endpoints to ranks of other nodes.
+  static EndpointShape shape(const Settings& settings);
+
   // lane_set: an index below NodeLayout::kLaneSets. remote: null in a communicator of one node. What is given must outlive the
   // links.
   Links(const Settings& settings, const NodeShape& nodes, NodeMemory& memory, RemoteLinks* remote, size_t lane_set);

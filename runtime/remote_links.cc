@@ -1,76 +1,28 @@
 #include "runtime/remote_links.h"
 
-#include <linux/sockios.h>
-#include <poll.h>
-#include <sys/ioctl.h>
-
-#include <algorithm>
-#include <utility>
-
-#include "transport/descriptor_limit.h"
-#include "transport/tcp_endpoint.h"
+#include "runtime/tcp_links.h"
+#include "runtime/verbs_links.h"
 
 namespace gimbal {
-namespace {
 
-// Between ranks of one host, where tcp is forced or nodes are emulated, memory is the wire: a second stream only adds system
-// calls.
-constexpr uint32_t kStreamsOnOneHost = 1;
-
-uint32_t wanted_streams(const Bootstrap& mesh, const Settings& settings) {
-  if (settings.tcp_streams > 0) return settings.tcp_streams;
-  const std::vector<PeerIdentity>& peers = mesh.peers();
-  const bool one_host = std::ranges::all_of(peers, [&](const PeerIdentity& peer) { return peer.node == peers[0].node; });
-  return one_host ? kStreamsOnOneHost : 0;
-}
-
-}  // namespace
-
+// All ranks decide alike: the settings were compared, and verbs fail with the same error everywhere.
 Result<std::unique_ptr<RemoteLinks>> RemoteLinks::connect(Bootstrap& mesh, const NodeShape& nodes, const Settings& settings,
-                                                          Deadline deadline) {
-  std::vector<Rank> peers;
-  for (Rank peer = 0; peer < nodes.nranks(); ++peer) {
-    if (nodes.node_of(peer) != nodes.node_of(settings.rank)) peers.push_back(peer);
+                                                          const EndpointShape& shape, const Log& log, Deadline deadline) {
+  if (settings.transport == "tcp") return TcpLinks::connect(mesh, nodes, settings, shape, deadline);
+  Result<std::unique_ptr<RemoteLinks>> links = connect_verbs_links(mesh, nodes, settings, shape, log, deadline);
+  if (links.ok()) return links;
+  const Status& why = links.status();
+  if (settings.transport == "verbs") {
+    return Status(why.code(), "transport verbs is forced (GIMBAL_TRANSPORT), but " + why.message());
   }
-  auto links = std::make_unique<RemoteLinks>();
-  ASSIGN_OR_RETURN(links->connector_, TcpConnector::create(mesh, settings.rank, wanted_streams(mesh, settings), deadline));
-  const uint32_t streams = links->connector_->streams();
-  RETURN_IF_ERROR(reserve_descriptors(peers.size() * streams * links->sets_.size()));
-  for (size_t lane_set = 0; lane_set < links->sets_.size(); ++lane_set) {
-    LaneSet& set = links->sets_[lane_set];
-    ASSIGN_OR_RETURN(set.poller, SocketPoller::create(settings.tcp_io));
-    ASSIGN_OR_RETURN(std::vector<std::vector<FileDescriptor>> sockets,
-                     links->connector_->connect(peers, static_cast<uint32_t>(lane_set), streams, deadline));
-    set.streams.resize(static_cast<size_t>(nodes.nranks()));
-    for (size_t i = 0; i < peers.size(); ++i) set.streams[static_cast<size_t>(peers[i])] = std::move(sockets[i]);
+  if (why.code() == Code::kUnsupported) {
+    log.info("no InfiniBand or RoCE between nodes: " + why.message());
+  } else if (settings.strict) {
+    return Status(why.code(), "InfiniBand or RoCE is there but cannot be used, and GIMBAL_STRICT is set: " + why.message());
+  } else if (settings.rank == 0) {
+    log.warning("InfiniBand or RoCE is there but cannot be used, TCP is instead: " + why.message());
   }
-  // Nobody leaves, or fails in its first operation, while others still connect.
-  RETURN_IF_ERROR(mesh.all_gather({}, deadline).status());
-  return links;
-}
-
-Result<std::unique_ptr<Endpoint>> RemoteLinks::make_endpoint(Rank peer, size_t lane_set, const EndpointShape& shape) {
-  LaneSet& set = sets_[lane_set];
-  std::vector<FileDescriptor> streams = std::move(set.streams[static_cast<size_t>(peer)]);
-  for (const FileDescriptor& stream : streams) set.in_use.push_back(stream.get());
-  TcpEndpointOptions options = connector_->describe(peer);
-  options.channels = shape.channels;
-  options.slot_bytes = shape.slot_bytes;
-  options.window = shape.window;
-  ASSIGN_OR_RETURN(std::unique_ptr<TcpEndpoint> endpoint, TcpEndpoint::create(options, std::move(streams), *set.poller));
-  return std::unique_ptr<Endpoint>(std::move(endpoint));
-}
-
-void RemoteLinks::drain(Deadline deadline) const {
-  const auto is_taken = [](int socket) {
-    int bytes = 0;
-    return ioctl(socket, SIOCOUTQ, &bytes) != 0 || bytes == 0;
-  };
-  // Nothing can be polled for this; a link takes about as long to deliver what its socket holds.
-  constexpr int kLookAgainMs = 1;
-  for (const LaneSet& set : sets_) {
-    while (!std::ranges::all_of(set.in_use, is_taken) && !deadline.passed()) poll(nullptr, 0, kLookAgainMs);
-  }
+  return TcpLinks::connect(mesh, nodes, settings, shape, deadline);
 }
 
 }  // namespace gimbal

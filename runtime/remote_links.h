@@ -1,59 +1,57 @@
 // The connections to ranks of other nodes: made when the communicator is, for every peer and lane set, and turned into
-// endpoints as they are first used.
+// endpoints as they are first used. Over verbs where all ranks can use them, else over TCP.
 //
-// Each lane set has a poller of its own, because operations that run beside each other may do so on two threads.
+// Operations that run beside each other may do so on two threads, so nothing is shared between lane sets.
 //
 // Thread safety: one thread at a time per lane set.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "base/deadline.h"
-#include "base/file_descriptor.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "collectives/node_shape.h"
-#include "runtime/node_memory.h"
 #include "runtime/settings.h"
 #include "transport/bootstrap.h"
 #include "transport/endpoint.h"
-#include "transport/socket_poller.h"
-#include "transport/tcp_connect.h"
 
 namespace gimbal {
+
+struct EndpointShape {
+  Channel channels = 1;
+  size_t slot_bytes = 0;
+  size_t window = 0;
+};
 
 class RemoteLinks {
  public:
   // Collective. The mesh must outlive the links.
   static Result<std::unique_ptr<RemoteLinks>> connect(Bootstrap& mesh, const NodeShape& nodes, const Settings& settings,
-                                                      Deadline deadline);
+                                                      const EndpointShape& shape, const Log& log, Deadline deadline);
 
-  struct EndpointShape {
-    Channel channels = 1;
-    size_t slot_bytes = 0;
-    size_t window = 0;
-  };
+  RemoteLinks() = default;
+  RemoteLinks(const RemoteLinks&) = delete;
+  RemoteLinks& operator=(const RemoteLinks&) = delete;
+  virtual ~RemoteLinks() = default;
+
   // Once for each peer on another node and each lane set; this must outlive the endpoint.
-  Result<std::unique_ptr<Endpoint>> make_endpoint(Rank peer, size_t lane_set, const EndpointShape& shape);
+  virtual Result<std::unique_ptr<Endpoint>> make_endpoint(Rank peer, size_t lane_set) = 0;
 
   // Until the peers' hosts have taken all that was sent, or the deadline. A close that is answered by a peer's last credits
   // would throw away what is still on its way.
-  void drain(Deadline deadline) const;
+  virtual void drain(Deadline deadline) = 0;
 
-  [[nodiscard]] SocketPoller& poller(size_t lane_set) const { return *sets_[lane_set].poller; }
+  // Of who drives the operations of a lane set, after a look: whether nothing is known that another look could move.
+  [[nodiscard]] virtual bool may_sleep(size_t lane_set) = 0;
+  // Readable, once may_sleep() has said so, when a look would find something.
+  [[nodiscard]] virtual int descriptor(size_t lane_set) const = 0;
 
- private:
-  struct LaneSet {
-    std::unique_ptr<SocketPoller> poller;
-    std::vector<std::vector<FileDescriptor>> streams;  // by rank, until its endpoint is made
-    std::vector<int> in_use;                           // of the endpoints, which own them
-  };
-
-  std::unique_ptr<TcpConnector> connector_;
-  std::array<LaneSet, NodeLayout::kLaneSets> sets_;
+  // "verbs over mlx5_0:1 (InfiniBand, 400 Gb/s)", for people.
+  [[nodiscard]] virtual std::string describe() const = 0;
 };
 
 }  // namespace gimbal

@@ -150,6 +150,8 @@ Status resolve_engine(const gimbal_config_t& config, Settings& settings) {
   ASSIGN_OR_RETURN(const int64_t streams, environment_integer("GIMBAL_TCP_STREAMS", 0, 1, kMaxTcpStreams));
   settings.tcp_streams = static_cast<uint32_t>(streams);
   ASSIGN_OR_RETURN(settings.tcp_io, resolve_tcp_io());
+  ASSIGN_OR_RETURN(settings.verbs, read_verbs_settings());
+  ASSIGN_OR_RETURN(settings.strict, environment_bool("GIMBAL_STRICT", false));
   settings.caller_progress = config.progress == GIMBAL_PROGRESS_CALLER;
   settings.transport = config.transport != nullptr ? config.transport : read_environment("GIMBAL_TRANSPORT").value_or("auto");
   if (std::ranges::find(kTransports, settings.transport) == std::end(kTransports)) {

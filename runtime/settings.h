@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "gimbal/gimbal.h"
 #include "transport/socket_poller.h"
+#include "transport/verbs_settings.h"
 
 namespace gimbal {
 
@@ -36,6 +37,8 @@ struct Settings {
   int64_t link_timeout_ms = 15'000;
   uint32_t tcp_streams = 0;  // per pair of ranks; 0: by the rate of their interfaces
   SocketIo tcp_io = SocketIo::kAuto;
+  VerbsSettings verbs;
+  bool strict = false;        // a fallback from a faster way is an error
   int32_t emulated_node = 0;  // of GIMBAL_EMULATE_NODES: ranks with different numbers share no memory
   std::optional<size_t> chunk_bytes;
   size_t slot_bytes = size_t{32} << 10;

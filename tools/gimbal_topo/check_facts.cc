@@ -15,6 +15,7 @@
 #include "base/file_descriptor.h"
 #include "tools/gimbal_topo/checks.h"
 #include "topology/sysfs.h"
+#include "transport/verbs_network.h"
 
 namespace gimbal {
 namespace {
@@ -74,6 +75,22 @@ void read_settings(CheckFacts& facts) {
   facts.unknown_variables = unknown_environment_variables();
 }
 
+// As a rank would find them, so that what keeps ranks from them is said here.
+void add_verbs(CheckFacts& facts) {
+  const Result<VerbsSettings> settings = read_verbs_settings();
+  if (!settings.ok()) {
+    facts.environment_errors.push_back(settings.status().message());
+    facts.verbs_error = settings.status().message();
+    return;
+  }
+  Result<std::vector<std::string>> ports = list_verbs_ports(*settings);
+  if (ports.ok()) {
+    facts.verbs_ports = std::move(ports).value();
+  } else {
+    facts.verbs_error = ports.status().message();
+  }
+}
+
 }  // namespace
 
 CheckFacts gather_facts(TopologyGraph graph, int64_t ranks, const std::string& root) {
@@ -87,6 +104,7 @@ CheckFacts gather_facts(TopologyGraph graph, int64_t ranks, const std::string& r
   facts.shared_memory_error = shared_memory_error();
   facts.huge_pages = chosen_word(read_sysfs_line(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
   facts.has_gpudirect_module = std::filesystem::exists(root + "/sys/module/nvidia_peermem");
+  add_verbs(facts);
   facts.addresses = interface_addresses();
   read_settings(facts);
   return facts;

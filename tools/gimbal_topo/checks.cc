@@ -103,6 +103,18 @@ CheckLine check_verbs_ports(const CheckFacts& facts) {
           "check cable, switch port and subnet manager (ibstat, ip link)"};
 }
 
+CheckLine check_verbs(const CheckFacts& facts) {
+  if (facts.verbs_ports.empty()) {
+    const bool is_wanted = count_verbs_ports(facts.graph).all > 0;
+    const std::string sentence = "not between nodes: " + facts.verbs_error;
+    if (!is_wanted) return {"verbs", CheckState::kFine, sentence, ""};
+    return {"verbs", CheckState::kSlow, sentence, "install rdma-core (libibverbs and its providers), or correct GIMBAL_IB_*"};
+  }
+  std::string ports;
+  for (const std::string& port : facts.verbs_ports) ports += (ports.empty() ? "" : "; ") + port;
+  return {"verbs", CheckState::kFine, ports, ""};
+}
+
 CheckLine check_gpudirect(const CheckFacts& facts) {
   const bool has_gpus = !nodes_of_kind(facts.graph, NodeKind::kGpu).empty();
   if (!has_gpus || count_verbs_ports(facts.graph).all == 0) {
@@ -169,8 +181,9 @@ const char* state_word(CheckState state) {
 
 std::vector<CheckLine> judge(const CheckFacts& facts) {
   return {check_cpus(facts),          check_quota(facts),      check_locked_memory(facts), check_descriptors(facts),
-          check_shared_memory(facts), check_huge_pages(facts), check_verbs_ports(facts),   check_gpudirect(facts),
-          check_addresses(facts),     check_settings(facts),   check_timeout(facts),       check_degraded(facts)};
+          check_shared_memory(facts), check_huge_pages(facts), check_verbs_ports(facts),   check_verbs(facts),
+          check_gpudirect(facts),     check_addresses(facts),  check_settings(facts),      check_timeout(facts),
+          check_degraded(facts)};
 }
 
 std::string check_report(const std::vector<CheckLine>& lines) {

@@ -25,6 +25,8 @@ struct CheckFacts {
   std::string shared_memory_error;       // of making a memfd; empty: it works
   std::string huge_pages;                // the chosen word of transparent_hugepage/enabled; empty: unknown
   bool has_gpudirect_module = false;     // nvidia_peermem
+  std::vector<std::string> verbs_ports;  // that ranks here could use, as list_verbs_ports() describes them
+  std::string verbs_error;               // why there is none
   std::vector<InterfaceAddress> addresses;
   std::vector<std::string> environment_errors;  // settings that are refused
   std::vector<std::string> unknown_variables;   // misspelt ones

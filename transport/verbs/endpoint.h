@@ -58,7 +58,8 @@ class VerbsEndpoint final : public Endpoint, private VerbsPairOwner {
   // What the peer's connect() takes.
   [[nodiscard]] Bytes address() const;
   Status connect(std::span<const std::byte> peer_address);
-  // After both sides have connected: sends as much as one packet may hold over every queue pair; then whether all have arrived.
+  // After both sides have connected: sends as much as one packet may hold over every queue pair; then whether all have arrived,
+  // and the peer's here.
   void start_trial();
   Result<bool> trial_passed();
   // Whether the peer's device has taken all messages, or never will.
@@ -136,7 +137,7 @@ class VerbsEndpoint final : public Endpoint, private VerbsPairOwner {
   void lose(uint8_t index, const std::string& why);
   void send_reports();
   [[nodiscard]] bool reports_due() const;
-  // A message's chunks are owed: no pair is left that could deliver them.
+  // Chunks are to be sent, or may be, as soon as the peer has told what has arrived over a pair that is lost.
   [[nodiscard]] bool owes_data() const;
   std::string take_report(size_t dead, uint8_t carrier);
   // How many chunks of the lost pair wait for another one now.
@@ -153,6 +154,7 @@ class VerbsEndpoint final : public Endpoint, private VerbsPairOwner {
   uint64_t looked_ = 0;
   std::vector<Pair> pairs_;
   size_t pairs_up_ = 0;
+  size_t hellos_ = 0;  // that have come
 
   // This side's memory; the peer writes into the second and the fourth, which have the same shape there.
   std::span<std::byte> send_slots_;

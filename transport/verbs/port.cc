@@ -80,7 +80,7 @@ class OpenDevice {
   ibv_context* const context_;
 };
 
-// Why the last port that was admitted is of no use stands in `why_not`.
+// Why admitted ports are of no use stands in why_not_.
 class PortFinder {
  public:
   PortFinder(const VerbsLibrary& library, const VerbsSettings& settings) : library_(library), settings_(settings) {}
@@ -105,13 +105,15 @@ class PortFinder {
 
   Result<std::vector<VerbsPort>> take() {
     if (!ports_.empty()) return std::move(ports_);
-    if (!why_not_.empty()) return Status(Code::kUnsupported, why_not_);
+    if (!why_not_.empty()) return Status(Code::kDevice, why_not_);
     if (names_.empty()) return Status(Code::kUnsupported, "libibverbs finds no device");
-    return Status(Code::kUnsupported, "GIMBAL_IB_HCA \"" + settings_.port_list + "\" admits none of the ports " + names_);
+    return Status(Code::kDevice, "GIMBAL_IB_HCA \"" + settings_.port_list + "\" admits none of the ports " + names_);
   }
 
  private:
-  void note(const std::string& name, const std::string& what) { why_not_ = "RDMA device " + name + " " + what; }
+  void note(const std::string& name, const std::string& what) {
+    why_not_ += (why_not_.empty() ? "RDMA device " : ", ") + name + " " + what;
+  }
 
   void add(ibv_context* context, const std::string& name, uint8_t number) {
     ibv_port_attr attributes = {};
@@ -225,15 +227,14 @@ Result<std::vector<VerbsPort>> find_verbs_ports(const VerbsLibrary& library, con
 Result<VerbsRoute> find_route(const VerbsPort& local, const VerbsPort& remote, const VerbsSettings& settings) {
   if (local.is_infiniband != remote.is_infiniband) {
     const auto link = [](const VerbsPort& port) { return std::string(port.is_infiniband ? "InfiniBand" : "Ethernet"); };
-    return Status(Code::kUnsupported,
-                  describe(local) + " is on " + link(local) + ", " + describe(remote) + " on " + link(remote));
+    return Status(Code::kMismatch, describe(local) + " is on " + link(local) + ", " + describe(remote) + " on " + link(remote));
   }
   VerbsRoute route;
   route.remote_lid = remote.lid;
   route.mtu = settings.mtu != 0 ? to_mtu(settings.mtu) : std::min(local.mtu, remote.mtu);
   if (route.mtu > std::min(local.mtu, remote.mtu)) {
     const auto most = [](const VerbsPort& port) { return describe(port) + " takes " + std::to_string(mtu_bytes(port.mtu)); };
-    return Status(Code::kUnsupported,
+    return Status(Code::kMismatch,
                   "GIMBAL_IB_MTU is " + std::to_string(settings.mtu) + ", but " + most(local) + " and " + most(remote));
   }
   if (local.is_infiniband) {
@@ -252,8 +253,8 @@ Result<VerbsRoute> find_route(const VerbsPort& local, const VerbsPort& remote, c
     route.remote = *theirs;
     return route;
   }
-  return Status(Code::kUnsupported, describe(local) + " with GID " + list_gids(local) + " and " + describe(remote) +
-                                        " with GID " + list_gids(remote) + " have no address family in common");
+  return Status(Code::kMismatch, describe(local) + " with GID " + list_gids(local) + " and " + describe(remote) + " with GID " +
+                                     list_gids(remote) + " have no address family in common");
 }
 
 }  // namespace gimbal

@@ -36,8 +36,8 @@ std::string describe(const VerbsPort& port);
 // "::ffff:10.9.0.1"
 std::string describe(const VerbsGid& gid);
 
-// The active ports that the settings admit, in the order of the library's list. UNSUPPORTED says in one sentence why there is
-// none: no device, none admitted, none active.
+// The active ports that the settings admit, in the order of the library's list. UNSUPPORTED says that there is no device,
+// DEVICE why those that there are cannot be used.
 Result<std::vector<VerbsPort>> find_verbs_ports(const VerbsLibrary& library, const VerbsSettings& settings);
 
 // How a queue pair of one port reaches one of another.
@@ -49,7 +49,7 @@ struct VerbsRoute {
   ibv_mtu mtu = IBV_MTU_1024;
 };
 
-// Both sides find the same pair of GIDs: of one family, IPv4 before global IPv6 before link-local. UNSUPPORTED says what keeps
+// Both sides find the same pair of GIDs: of one family, IPv4 before global IPv6 before link-local. MISMATCH says what keeps
 // the ports apart.
 Result<VerbsRoute> find_route(const VerbsPort& local, const VerbsPort& remote, const VerbsSettings& settings);
 

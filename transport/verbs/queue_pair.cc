@@ -199,7 +199,8 @@ void VerbsQueuePair::add(const VerbsWrite& write) {
 
 void VerbsQueuePair::ring() {
   if (listed_ == 0) return;
-  if (data_until_ == posted_ + listed_) {
+  const bool carries_data = static_cast<int32_t>(data_until_ - posted_) > 0;
+  if (carries_data) {
     requests_[listed_ - 1].send_flags |= IBV_SEND_SIGNALED;
     unsignalled_ = 0;
   }

@@ -25,6 +25,7 @@ CheckFacts sound_machine() {
   facts.ranks = 4;
   facts.huge_pages = "madvise";
   facts.has_gpudirect_module = true;
+  facts.verbs_ports = {"mlx5_0:1 (InfiniBand, 400 Gb/s), no dmabuf"};
   facts.addresses = {{"eth0", "10.0.0.1"}, {"eth1", "10.0.0.2"}};
   return facts;
 }
@@ -71,6 +72,11 @@ constexpr Fault kFaults[] = {
     {"huge pages", CheckState::kSlow, "off", [](CheckFacts& facts) { facts.huge_pages = "never"; }},
     {"InfiniBand", CheckState::kSlow, "down: mlx5_0 of 1 port",
      [](CheckFacts& facts) { facts.graph.nodes[6].ports[0].state = PortState::kDown; }},
+    {"verbs", CheckState::kSlow, "not between nodes: no libibverbs",
+     [](CheckFacts& facts) {
+       facts.verbs_ports.clear();
+       facts.verbs_error = "no libibverbs";
+     }},
     {"GPUDirect", CheckState::kSlow, "nvidia_peermem is not loaded",
      [](CheckFacts& facts) { facts.has_gpudirect_module = false; }},
     {"addresses", CheckState::kFails, "eth0 and eth1 share 10.0.0.1",
