@@ -55,6 +55,8 @@ class Cuda {
   virtual Status set_current_device(int device) = 0;
   virtual std::string describe_device(int device) = 0;  // "device 0 (NVIDIA H200, 0000:1b:00.0)"
   virtual Result<std::string> bus_id(int device) = 0;   // equal in all processes of a host
+  // Whether processes share the device at the same time (MPS), rather than taking turns.
+  virtual bool is_shared_by_processes(int device) = 0;
   // Lets the current device reach the peer's memory. UNSUPPORTED when the machine does not.
   virtual Status enable_peer_access(int peer) = 0;
 
@@ -91,6 +93,8 @@ class Cuda {
   virtual Status record(CudaEvent event, CudaStream stream) = 0;
   virtual Result<bool> has_happened(CudaEvent event) = 0;
   virtual Status wait_for(CudaEvent event) = 0;
+  // What is enqueued on the stream from now on comes after what the event's record() came after.
+  virtual Status order_behind(CudaEvent event, CudaStream stream) = 0;
   virtual Result<double> elapsed_us(CudaEvent begin, CudaEvent end) = 0;
 };
 

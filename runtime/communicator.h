@@ -50,6 +50,7 @@ namespace gimbal {
 
 class DeviceOperations;
 class Links;
+class NativeSetup;
 class RemoteLinks;
 class ScheduledOperations;
 class Request;
@@ -70,6 +71,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const Log& log() const { return log_; }
   [[nodiscard]] double cpus() const { return cpus_; }
+  [[nodiscard]] bool spans_nodes() const { return news_ != nullptr; }
 
   [[nodiscard]] Status check_not_forked() const;
   // Usable now: not in a forked child, and no error sticks. Every entry point begins with it.
@@ -105,6 +107,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   StartedOperations& started();
   // By the caller; `device` is that of its first call on device memory.
   DeviceOperations& device_operations(int device);
+  // Whose kernels end when this communicator fails, and whose reports are its status; null: nobody's.
+  void watch_device(const NativeSetup* setup);
 
   // For calibrate().
   void choose(const MeasuredChoice& measured) { choice_.set_measured(measured); }
@@ -188,7 +192,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Takes over a fault that another node has told, and returns it.
   Status hear_other_nodes();
   Status find_cause(const Status& seen);
-  [[nodiscard]] bool spans_nodes() const { return news_ != nullptr; }
   [[nodiscard]] bool is_local(Rank peer) const { return nodes_.node_of(peer) == nodes_.node_of(rank()); }
   [[nodiscard]] RankControl& control(Rank local_peer) const { return memory_->control(nodes_.local_rank(local_peer)); }
   [[nodiscard]] bool has_announced(Rank peer, uint32_t sequence) const;
@@ -241,9 +244,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<uint64_t> errors_{0};
 
   mutable std::mutex status_mutex_;
-  Status status_;                     // guarded by status_mutex_
-  std::atomic<bool> failed_{false};   // status_ is an error
-  std::atomic<bool> aborted_{false};  // by this rank
+  Status status_;                              // guarded by status_mutex_
+  const NativeSetup* device_setup_ = nullptr;  // guarded by status_mutex_
+  std::atomic<bool> failed_{false};            // status_ is an error
+  std::atomic<bool> aborted_{false};           // by this rank
 
   std::mutex started_mutex_;
   std::unique_ptr<StartedOperations> started_;  // made by the first start

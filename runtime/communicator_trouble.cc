@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "runtime/communicator.h"
+#include "runtime/cuda/native_setup.h"
 
 namespace gimbal {
 namespace {
@@ -172,6 +173,7 @@ Status Communicator::adopt_fault() {
   const NodeMemory::Fault fault = memory_->fault();
   {
     const std::lock_guard<std::mutex> lock(status_mutex_);
+    if (device_setup_ != nullptr) device_setup_->abort();
     if (!status_.ok()) return status_;
     status_ = fault.status;
     failed_.store(true, std::memory_order_release);
@@ -180,6 +182,11 @@ Status Communicator::adopt_fault() {
   write_flight_recorder();
   if (metrics_ != nullptr) write_metrics();
   return fault.status;
+}
+
+void Communicator::watch_device(const NativeSetup* setup) {
+  const std::lock_guard<std::mutex> lock(status_mutex_);
+  device_setup_ = setup;
 }
 
 void Communicator::abort() {
@@ -192,7 +199,11 @@ void Communicator::abort() {
 Status Communicator::status() const {
   if (spans_nodes()) static_cast<void>(news_->update());  // what cannot be read is the next operation's error
   const std::lock_guard<std::mutex> lock(status_mutex_);
-  if (status_.ok() && memory_ != nullptr && memory_->faulted()) return memory_->fault().status;
+  if (status_.ok() && memory_ != nullptr && memory_->faulted()) {
+    if (device_setup_ != nullptr) device_setup_->abort();  // a graph that is replayed has no other who would
+    return memory_->fault().status;
+  }
+  if (status_.ok() && device_setup_ != nullptr) return device_setup_->report();
   if (status_.ok() && spans_nodes() && news_->fault()) return news_->fault()->status;
   return status_;
 }

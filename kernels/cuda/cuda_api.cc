@@ -112,6 +112,7 @@ class CudaRuntime final : public Cuda {
     RETURN_IF_ERROR(check(cudaDeviceGetPCIBusId(text, sizeof(text), device), "cudaDeviceGetPCIBusId"));
     return std::string(text);
   }
+  bool is_shared_by_processes(int device) override { return cuda_driver::has_mps(device); }
   Status enable_peer_access(int peer) override {
     const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
     if (error == cudaErrorPeerAccessAlreadyEnabled) {
@@ -221,6 +222,9 @@ class CudaRuntime final : public Cuda {
     return true;
   }
   Status wait_for(CudaEvent event) override { return check(cudaEventSynchronize(native(event)), "cudaEventSynchronize"); }
+  Status order_behind(CudaEvent event, CudaStream stream) override {
+    return check(cudaStreamWaitEvent(native(stream), native(event), 0), "cudaStreamWaitEvent");
+  }
   Result<double> elapsed_us(CudaEvent begin, CudaEvent end) override {
     float milliseconds = 0;
     RETURN_IF_ERROR(check(cudaEventElapsedTime(&milliseconds, native(begin), native(end)), "cudaEventElapsedTime"));

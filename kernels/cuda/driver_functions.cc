@@ -13,6 +13,7 @@ namespace {
 struct Functions {
   decltype(&cuPointerGetAttributes) pointer_attributes = nullptr;
   decltype(&cuStreamWaitValue32) wait_value = nullptr;
+  decltype(&cuDeviceGetAttribute) attribute = nullptr;
 
   static const Functions& get() {
     static const Functions kFunctions = find();
@@ -27,6 +28,7 @@ struct Functions {
     functions.pointer_attributes =
         reinterpret_cast<decltype(functions.pointer_attributes)>(dlsym(library, "cuPointerGetAttributes"));
     functions.wait_value = reinterpret_cast<decltype(functions.wait_value)>(dlsym(library, "cuStreamWaitValue32_v2"));
+    functions.attribute = reinterpret_cast<decltype(functions.attribute)>(dlsym(library, "cuDeviceGetAttribute"));
     return functions;
   }
 };
@@ -70,6 +72,13 @@ PointerFacts look_at(const void* pointer) {
   if (is_managed != 0) return {MemoryKind::kManaged, device};
   if (memory_type == CU_MEMORYTYPE_DEVICE) return {MemoryKind::kDevice, device};
   return {memory_type == CU_MEMORYTYPE_HOST ? MemoryKind::kPinned : MemoryKind::kHost, -1};
+}
+
+bool has_mps(int device) {
+  const Functions& functions = Functions::get();
+  int value = 0;
+  return functions.attribute != nullptr &&
+         functions.attribute(&value, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, device) == CUDA_SUCCESS && value != 0;
 }
 
 Status wait_for_word(uint32_t* word, uint32_t value, cudaStream_t stream) {

@@ -1,5 +1,6 @@
-// What the CUDA driver does and the CUDA runtime does not: telling whose a pointer is without making a context, and letting a
-// stream wait for a word of memory. For cuda_api.cc only; the simulated device has functions of its own.
+// What the CUDA driver does and the CUDA runtime does not: telling whose a pointer is without making a context, letting a
+// stream wait for a word of memory, and what CUDA 12's runtime cannot ask for. For cuda_api.cc only; the simulated device has
+// functions of its own.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +12,7 @@
 namespace gimbal::cuda_driver {
 
 PointerFacts look_at(const void* pointer);
+bool has_mps(int device);
 Status wait_for_word(uint32_t* word, uint32_t value, cudaStream_t stream);
 
 }  // namespace gimbal::cuda_driver

@@ -28,6 +28,7 @@ class View:
         writable: whether results may go there.
         device: whether the memory is a CUDA device's.
         owner: what keeps the memory alive.
+        stream: the CUDA stream that the array says it is ordered by (version 3 of CUDA's array interface).
     """
 
     pointer: int
@@ -37,6 +38,7 @@ class View:
     writable: bool
     device: bool
     owner: Any
+    stream: Optional[int] = None
 
     @property
     def count(self) -> int:
@@ -134,7 +136,7 @@ def _of_array_interface(array: Any, interface: dict, device: bool) -> View:
         kind = dtypes.of_typestr(typestr) or (dtypes.dtype(name) if typestr[1] == "V" else None)
     except ValueError:
         kind = None
-    return View(pointer, shape, kind, itemsize, not read_only, device, array)
+    return View(pointer, shape, kind, itemsize, not read_only, device, array, interface.get("stream"))
 
 
 class _Py_buffer(ctypes.Structure):  # noqa: N801 (CPython's name)

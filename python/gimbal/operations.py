@@ -25,6 +25,11 @@ class Issue:
     result: Any
     alive: Tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        # Arrays may bring the stream that they are ordered by.
+        if self.stream is None:
+            self.stream = next((view.stream for view in self.alive if isinstance(view, View) and view.stream), None)
+
 
 class Operations:
     """Every collective of the C API. n is the number of ranks; counts and shapes are in elements.
@@ -32,7 +37,8 @@ class Operations:
     Arrays are numpy's, or anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or the buffer protocol;
     C-contiguous. `dtype` is a tag for types that the array's library lacks ("bfloat16" kept in uint16, "float8_e4m3" in uint8).
     `op` is one of sum, prod, min, max, avg, band, bor, bxor. `out` may be the sent array itself (in place) where shapes are
-    equal; without it a new array of the same library is returned. `stream` is a cudaStream_t as integer, for device memory only.
+    equal; without it a new array of the same library is returned. `stream` is a cudaStream_t as integer, for device memory only;
+    without it, the one that an array itself names.
     Arrays of a type that Gimbal lacks (bool, int16) can be moved, but not reduced.
 
     Every method raises ValueError or TypeError for arrays that do not fit, and GimbalError for what the library refuses.

@@ -1,4 +1,5 @@
-// A communicator's operations on device memory: they enqueue on the caller's stream and return.
+// A communicator's operations on device memory: they enqueue on the caller's stream and return. Small all-reduces are one
+// kernel where the ranks reach each other's memory (NativeSetup), everything else goes by way of the host (StagedCall).
 //
 // The communicator works on one device, that of its first call on device memory. Used by the communicator's caller.
 #pragma once
@@ -7,6 +8,8 @@
 
 #include "base/cuda.h"
 #include "runtime/cuda/enqueued_call.h"
+#include "runtime/cuda/native_call.h"
+#include "runtime/cuda/native_setup.h"
 #include "runtime/cuda/staging_lanes.h"
 
 namespace gimbal {
@@ -14,27 +17,37 @@ namespace gimbal {
 class DeviceOperations {
  public:
   DeviceOperations(Communicator& communicator, Cuda& cuda, int device);
+  // Waits for this rank's kernels, which return since the communicator ends.
+  ~DeviceOperations();
+  DeviceOperations(const DeviceOperations&) = delete;
+  DeviceOperations& operator=(const DeviceOperations&) = delete;
 
   // Whole calls. A request is done when the stream has passed the call.
   Status run(const Call& call);
   Result<std::shared_ptr<Request>> start(const Call& call);
 
-  // For groups. The call must outlive what is returned, and its first advance() is still to come. Errors of advance() go to
-  // Communicator::fail.
+  // For groups, with the device current. The call must outlive what is returned, and its first advance() is still to come.
+  // Errors of advance() go to Communicator::fail.
   Result<std::unique_ptr<EnqueuedCall>> begin(const Call& call, bool awaited);
   // Makes the communicator's device current.
   Result<CurrentDevice> use_device() { return CurrentDevice::set(cuda_, device_); }
 
-  [[nodiscard]] size_t pinned_bytes() const { return lanes_.pinned_bytes(); }
-
  private:
+  class FirstCall;
+
   Result<std::unique_ptr<EnqueuedCall>> enqueue(const Call& call, bool awaited);
-  Status check_call(const Call& call);
+  // With everything set up.
+  Result<std::unique_ptr<EnqueuedCall>> begin_ready(const Call& call, bool awaited);
+  Status check_device(const Call& call);
+  Status refuse_capture(const Call& call, const std::string& why);
 
   Communicator& communicator_;
   Cuda& cuda_;
   const int device_;
   StagingLanes lanes_;
+  std::shared_ptr<EventPool> events_;
+  std::unique_ptr<NativeSetup> setup_;
+  LastNative last_native_;
 };
 
 }  // namespace gimbal

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/environment.h"
 #include "kernels/cuda/driver_functions.h"
 
 namespace gimbal::cuda_driver {
@@ -40,6 +41,9 @@ PointerFacts look_at(const void* pointer) {
   }
   return {};
 }
+
+// Simulated processes do share their devices; tests say by this whether they may know.
+bool has_mps(int) { return read_environment("CUDA_SIM_MPS").has_value(); }
 
 Status wait_for_word(uint32_t* word, uint32_t value, cudaStream_t stream) {
   auto awaited = std::make_unique<AwaitedWord>(AwaitedWord{word, value});

@@ -6,7 +6,7 @@ import unittest
 
 import numpy
 
-from gimbal import arrays
+from gimbal import arrays, operations
 from ranks import alone
 
 
@@ -18,6 +18,12 @@ class Tagged:
 
     def __dlpack__(self):
         return self.values.__dlpack__()
+
+
+class OnDevice:
+    """An array of a CUDA library, as far as it says what it is."""
+
+    __cuda_array_interface__ = {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3, "stream": 7}
 
 
 class AView(unittest.TestCase):
@@ -43,6 +49,13 @@ class AView(unittest.TestCase):
         values = numpy.arange(6, dtype=numpy.int32).reshape(3, 2)
         found = arrays.view(Tagged(values))
         self.assertEqual((found.pointer, found.shape, found.dtype.name), (values.ctypes.data, (3, 2), "int32"))
+
+    def test_of_a_device_array_names_its_stream_which_calls_take(self):
+        found = arrays.view(OnDevice())
+        self.assertEqual((found.pointer, found.device, found.stream), (4096, True, 7))
+        self.assertEqual(operations.Issue("all_reduce", (), None, None, (found, found)).stream, 7)
+        self.assertEqual(operations.Issue("all_reduce", (), 9, None, (found, found)).stream, 9)
+        self.assertIsNone(operations.Issue("all_reduce", (), None, None, (arrays.view(numpy.zeros(2)),)).stream)
 
     def test_keeps_the_memory_alive(self):
         found = arrays.view(numpy.full(1000, 7, numpy.int64))

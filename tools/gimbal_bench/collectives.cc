@@ -38,9 +38,9 @@ gimbal_status_t send_and_receive(const Operation& operation, const Buffers& buff
   const auto dtype = static_cast<gimbal_dtype_t>(operation.dtype);
   gimbal_status_t status = gimbal_group_start();
   if (status != GIMBAL_OK) return status;
-  status = gimbal_send(buffers.send, operation.count, dtype, (rank + 1) % ranks, comm, nullptr);
+  status = gimbal_send(buffers.send, operation.count, dtype, (rank + 1) % ranks, comm, buffers.stream);
   if (status != GIMBAL_OK) return status;
-  status = gimbal_recv(buffers.receive, operation.count, dtype, (rank + ranks - 1) % ranks, comm, nullptr);
+  status = gimbal_recv(buffers.receive, operation.count, dtype, (rank + ranks - 1) % ranks, comm, buffers.stream);
   if (status != GIMBAL_OK) return status;
   return gimbal_group_end();
 }
@@ -48,30 +48,30 @@ gimbal_status_t send_and_receive(const Operation& operation, const Buffers& buff
 gimbal_status_t call_once(const Operation& operation, const Buffers& buffers, gimbal_comm_t comm, Rank rank, Rank ranks) {
   const auto dtype = static_cast<gimbal_dtype_t>(operation.dtype);
   const auto op = static_cast<gimbal_op_t>(operation.op);
-  const auto& [send, receive] = buffers;
+  const auto& [send, receive, stream] = buffers;
   const size_t count = operation.count;
   const Rank root = operation.root;
   switch (operation.kind) {
     case Kind::kAllReduce:
-      return gimbal_all_reduce(send, receive, count, dtype, op, comm, nullptr);
+      return gimbal_all_reduce(send, receive, count, dtype, op, comm, stream);
     case Kind::kReduceScatter:
-      return gimbal_reduce_scatter(send, receive, count, dtype, op, comm, nullptr);
+      return gimbal_reduce_scatter(send, receive, count, dtype, op, comm, stream);
     case Kind::kAllGather:
-      return gimbal_all_gather(send, receive, count, dtype, comm, nullptr);
+      return gimbal_all_gather(send, receive, count, dtype, comm, stream);
     case Kind::kBroadcast:
-      return gimbal_broadcast(receive, count, dtype, root, comm, nullptr);
+      return gimbal_broadcast(receive, count, dtype, root, comm, stream);
     case Kind::kReduce:
-      return gimbal_reduce(send, receive, count, dtype, op, root, comm, nullptr);
+      return gimbal_reduce(send, receive, count, dtype, op, root, comm, stream);
     case Kind::kAllToAll:
-      return gimbal_all_to_all(send, receive, count, dtype, comm, nullptr);
+      return gimbal_all_to_all(send, receive, count, dtype, comm, stream);
     case Kind::kGather:
-      return gimbal_gather(send, receive, count, dtype, root, comm, nullptr);
+      return gimbal_gather(send, receive, count, dtype, root, comm, stream);
     case Kind::kScatter:
-      return gimbal_scatter(send, receive, count, dtype, root, comm, nullptr);
+      return gimbal_scatter(send, receive, count, dtype, root, comm, stream);
     case Kind::kSendRecv:
       return send_and_receive(operation, buffers, comm, rank, ranks);
     case Kind::kBarrier:
-      return gimbal_barrier(comm, nullptr);
+      return gimbal_barrier(comm, stream);
   }
   return GIMBAL_INTERNAL;
 }

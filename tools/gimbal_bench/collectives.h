@@ -59,6 +59,7 @@ size_t array_elements(const Operation& operation, Rank ranks);
 struct Buffers {
   std::byte* send;
   std::byte* receive;
+  gimbal_stream_t stream = nullptr;  // of device memory
 };
 // Where a rank's buffers lie in an area as large as the full array.
 Buffers in_place(const Operation& operation, Rank rank, std::byte* area);

@@ -45,7 +45,8 @@ Json config_json(const Options& options, size_t ranks) {
           {"agg_iters", options.aggregate},
           {"validation", options.check_rounds},
           {"average", static_cast<int>(options.average)},
-          {"memory", options.registered ? "registered" : "host"},
+          {"memory", memory_name(options)},
+          {"graph_launches", options.graph_launches},
           {"algorithm", options.algorithm.empty() ? "auto" : options.algorithm},
           {"transport", options.transport.empty() ? "auto" : options.transport},
           {"deterministic", options.deterministic}};
@@ -76,6 +77,7 @@ Status write_report(const Options& options, const Report& report) {
   for (size_t rank = 0; rank < report.places.size(); ++rank) {
     const RankPlace& place = report.places[rank];
     json["devices"].push_back({{"rank", rank}, {"pid", place.pid}, {"host", place.host}, {"cpus", place.cpus}});
+    if (options.on_device) json["devices"].back()["device"] = place.device;
   }
   json["results"] = Json::array();
   for (const Row& row : report.rows) json["results"].push_back(row_json(row));

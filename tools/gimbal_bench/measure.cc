@@ -13,12 +13,13 @@ namespace {
 class HalfMeasurement {
  public:
   HalfMeasurement(const Options& options, const BenchRank& rank, const Operation& operation, const Buffers& buffers)
-      : options_(options), rank_(rank), operation_(operation), buffers_(buffers) {}
+      : options_(options), rank_(rank), operation_(operation), buffers_(buffers), called_(rank.called(buffers)) {}
 
   Result<Half> measure() {
     Half half = {};
     // Numbers that are usual for the type, so that no denormal or NaN is what is timed.
     write_inputs(operation_, rank_.rank(), rank_.ranks(), 0, buffers_);
+    RETURN_IF_ERROR(rank_.upload(area_bytes()));
     RETURN_IF_ERROR(measure_batch(half));
     RETURN_IF_ERROR(measure_calls(half));
     return half;
@@ -29,7 +30,9 @@ class HalfMeasurement {
     size_t wrong = 0;
     for (size_t round = 1; round <= options_.check_rounds; ++round) {
       write_inputs(operation_, rank_.rank(), rank_.ranks(), round, buffers_);
-      RETURN_IF_ERROR(call(operation_, buffers_, rank_.comm(), rank_.rank(), rank_.ranks(), 1));
+      RETURN_IF_ERROR(rank_.upload(area_bytes()));
+      RETURN_IF_ERROR(call(operation_, called_, rank_.comm(), rank_.rank(), rank_.ranks(), 1));
+      RETURN_IF_ERROR(rank_.download(area_bytes()));
       wrong += count_wrong(operation_, rank_.rank(), rank_.ranks(), round, buffers_);
     }
     ASSIGN_OR_RETURN(const std::vector<double> all, rank_.gather({static_cast<double>(wrong)}));
@@ -38,17 +41,37 @@ class HalfMeasurement {
 
  private:
   Status call_iteration() const {
-    return call(operation_, buffers_, rank_.comm(), rank_.rank(), rank_.ranks(), options_.aggregate);
+    return call(operation_, called_, rank_.comm(), rank_.rank(), rank_.ranks(), options_.aggregate);
+  }
+
+  [[nodiscard]] size_t area_bytes() const { return array_elements(operation_, rank_.ranks()) * dtype_size(operation_.dtype); }
+
+  // Of so many iterations back to back: by the device's clock where the memory is a device's.
+  Result<double> time_us(size_t iterations) const {
+    const auto iterate = [&]() -> Status {
+      for (size_t i = 0; i < iterations; ++i) RETURN_IF_ERROR(call_iteration());
+      return {};
+    };
+    if (DeviceMemory* const device = rank_.device()) {
+      const size_t launches = options_.graph_launches;
+      if (launches == 0) return device->time_us(iterate);
+      ASSIGN_OR_RETURN(const double elapsed_us, device->time_graph_us(iterate, launches));
+      return elapsed_us / static_cast<double>(launches);
+    }
+    const int64_t begin_ns = monotonic_ns();
+    RETURN_IF_ERROR(iterate());
+    return static_cast<double>(monotonic_ns() - begin_ns) / 1e3;
   }
 
   // nccl-tests' time: n calls back to back, divided by n.
   Status measure_batch(Half& half) const {
-    for (size_t i = 0; i < options_.warmup; ++i) RETURN_IF_ERROR(call_iteration());
+    // A communicator's first call on device memory cannot be captured.
+    const size_t warmup = std::max<size_t>(options_.warmup, options_.graph_launches > 0 ? 1 : 0);
+    for (size_t i = 0; i < warmup; ++i) RETURN_IF_ERROR(call_iteration());
+    if (rank_.device() != nullptr) RETURN_IF_ERROR(rank_.download(0));
     RETURN_IF_ERROR(rank_.barrier());
-    const int64_t begin_ns = monotonic_ns();
-    for (size_t i = 0; i < options_.iterations; ++i) RETURN_IF_ERROR(call_iteration());
-    const auto elapsed_ns = static_cast<double>(monotonic_ns() - begin_ns);
-    const double own_us = elapsed_ns / 1e3 / static_cast<double>(options_.iterations * options_.aggregate);
+    ASSIGN_OR_RETURN(const double batch_us, time_us(options_.iterations));
+    const double own_us = batch_us / static_cast<double>(options_.iterations * options_.aggregate);
     ASSIGN_OR_RETURN(const std::vector<double> all, rank_.gather({own_us}));
     half.time_us = average(all);
     const auto bytes = static_cast<double>(array_elements(operation_, rank_.ranks()) * dtype_size(operation_.dtype));
@@ -59,11 +82,10 @@ class HalfMeasurement {
 
   Status measure_calls(Half& half) const {
     std::vector<double> own_us(options_.iterations);
-    for (double& time_us : own_us) {
+    for (double& own : own_us) {
       RETURN_IF_ERROR(rank_.barrier());
-      const int64_t begin_ns = monotonic_ns();
-      RETURN_IF_ERROR(call_iteration());
-      time_us = static_cast<double>(monotonic_ns() - begin_ns) / 1e3 / static_cast<double>(options_.aggregate);
+      ASSIGN_OR_RETURN(const double call_us, time_us(1));
+      own = call_us / static_cast<double>(options_.aggregate);
     }
     ASSIGN_OR_RETURN(const std::vector<double> all, rank_.gather(own_us));
     std::vector<double> slowest_us(options_.iterations, 0);
@@ -92,7 +114,8 @@ class HalfMeasurement {
   const Options& options_;
   const BenchRank& rank_;
   const Operation& operation_;
-  const Buffers& buffers_;
+  const Buffers& buffers_;  // the host's: inputs, and what is compared
+  const Buffers called_;
 };
 
 Result<Half> measure_half(const Options& options, const BenchRank& rank, const Operation& operation, const Buffers& buffers) {

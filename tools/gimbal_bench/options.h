@@ -36,12 +36,17 @@ struct Options {
   bool timestamps = false;
   bool json_lines = false;
   bool registered = false;
+  bool on_device = false;     // --memory cuda
+  size_t graph_launches = 0;  // of the iterations captured into a graph; 0: no graph
   bool deterministic = false;
   int64_t timeout_ms = 0;  // of one call; 0: the library's
   std::string algorithm;
   std::string transport;
   std::string json_path;
 };
+
+// "host", "registered" or "cuda".
+const char* memory_name(const Options& options);
 
 // From the command line. Exits for --help and --version. The error is one line that names the option, its value and what is
 // allowed.

@@ -15,7 +15,7 @@ constexpr int64_t kMostIterations = 1'000'000'000;
 // Every value as it was typed, so that one parser (base/parse.h) and one form of sentence serve them all. Empty: not given.
 struct Texts {
   std::string min_bytes, max_bytes, step_bytes, factor, iterations, warmup, aggregate, cycles, check, op, dtype, root, average;
-  std::string blocking, threads_each, ranks, timeout, kind, memory;
+  std::string blocking, graph_launches, threads_each, ranks, timeout, kind, memory;
 };
 
 Status refuse(std::string_view option, std::string_view text, const std::string& allowed) {
@@ -65,6 +65,7 @@ Status read_counts(const Texts& texts, Options& options) {
   RETURN_IF_ERROR(read_integer("-N", texts.cycles, 0, kMostIterations, options.cycles));
   RETURN_IF_ERROR(read_integer("-c", texts.check, 0, kMostIterations, options.check_rounds));
   RETURN_IF_ERROR(read_integer("-a", texts.average, 0, 3, options.average));
+  RETURN_IF_ERROR(read_integer("-G", texts.graph_launches, 0, kMostIterations, options.graph_launches));
   // Calls on host memory always block; the option is nccl-tests' for streams and is only checked.
   int64_t blocking = 0;
   RETURN_IF_ERROR(read_integer("-z", texts.blocking, 0, 3, blocking));
@@ -134,10 +135,14 @@ Status read_names(const Texts& texts, Options& options) {
     if (!kind) return refuse("--collective", texts.kind, "a collective: " + kind_names());
     options.kind = *kind;
   }
-  if (!texts.memory.empty() && texts.memory != "host" && texts.memory != "registered") {
-    return refuse("--memory", texts.memory, "host or registered");
+  if (!texts.memory.empty() && texts.memory != "host" && texts.memory != "registered" && texts.memory != "cuda") {
+    return refuse("--memory", texts.memory, "host, registered or cuda");
   }
   options.registered = texts.memory == "registered";
+  options.on_device = texts.memory == "cuda";
+  if (options.graph_launches > 0 && !options.on_device) {
+    return refuse("-G", texts.graph_launches, "0, or any number with --memory cuda");
+  }
   return {};
 }
 
@@ -156,6 +161,7 @@ void declare_counts(CLI::App& app, Texts& texts) {
   app.add_option("-c,--check", texts.check, "Rounds of checking the results, with fresh inputs each; 0: none (1)");
   app.add_option("-a,--average", texts.average, "Time reported: 0 rank 0's, 1 mean, 2 min, 3 max over ranks (1)");
   app.add_option("-z,--blocking", texts.blocking, "0 to 3; calls on host memory always block (0)");
+  app.add_option("-G,--cudagraph", texts.graph_launches, "Capture the calls of -n into a graph and launch it so often (0)");
   app.add_option("-T,--timeout", texts.timeout, "Deadline of one call: 30, 30s, 5m (the library's)");
   app.add_option("-g,--ngpus", texts.ranks, "Ranks to start on this machine (1; a launcher's ranks are joined)");
   app.add_option("-t,--nthreads", texts.threads_each, "Multiplies -g (1)");
@@ -168,7 +174,7 @@ void declare_choices(CLI::App& app, Texts& texts, Options& options) {
   app.add_option("--collective", texts.kind, "What to run (all_reduce): " + kind_names());
   app.add_option("--algorithm", options.algorithm, "Force this algorithm (the library's choice)");
   app.add_option("--transport", options.transport, "Force this transport (the library's choice)");
-  app.add_option("--memory", texts.memory, "Buffers: host, or registered with the library (host)");
+  app.add_option("--memory", texts.memory, "Buffers: host, registered with the library, or cuda (host)");
   app.add_flag("--deterministic", options.deterministic, "Sums in one fixed order (docs/numerics.md)");
   app.add_flag("--threads", options.threads, "The ranks of -g are threads of this process");
   app.add_flag("-I,--per_iter_timing", options.per_iteration, "Add i_min i_max i_cv% of each half to the row");
@@ -178,6 +184,11 @@ void declare_choices(CLI::App& app, Texts& texts, Options& options) {
 }
 
 }  // namespace
+
+const char* memory_name(const Options& options) {
+  if (options.on_device) return "cuda";
+  return options.registered ? "registered" : "host";
+}
 
 Result<Options> parse_options(int argc, char** argv) {
   CLI::App app("Bandwidth and correctness of Gimbal's collectives, with nccl-tests' options and columns (docs/bench.md).",

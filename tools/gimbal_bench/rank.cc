@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/environment.h"
 #include "tools/gimbal_bench/collectives.h"
 #include "tools/support/binding.h"
 
@@ -57,7 +58,8 @@ Status BenchRank::create_communicator(const Options& options, const RankIdentity
 Status BenchRank::allocate(const Options& options) {
   registered_ = options.registered;
   const size_t most = options.kind == Kind::kBarrier ? 0 : options.max_bytes;
-  const size_t bytes = std::max<size_t>(1, (most + kPageBytes - 1) / kPageBytes) * kPageBytes;
+  area_bytes_ = std::max<size_t>(1, (most + kPageBytes - 1) / kPageBytes) * kPageBytes;
+  const size_t bytes = area_bytes_;
   for (std::byte*& area : areas_) {
     void* memory = nullptr;
     if (registered_) {
@@ -69,10 +71,37 @@ Status BenchRank::allocate(const Options& options) {
     area = static_cast<std::byte*>(memory);
     std::memset(area, 0, bytes);
   }
+  if (!options.on_device) return {};
+  ASSIGN_OR_RETURN(const int64_t local, environment_integer("LOCAL_RANK", rank_, 0, ranks_));
+  ASSIGN_OR_RETURN(device_, DeviceMemory::create(static_cast<size_t>(local), bytes));
   return {};
 }
 
+Buffers BenchRank::called(const Buffers& host) const {
+  if (device_ == nullptr) return host;
+  // Places within an area may be anywhere up to its end; the areas do not touch.
+  const auto on_device = [this](const std::byte* place) {
+    const size_t area = place >= areas_[1] && place <= areas_[1] + area_bytes_ ? 1 : 0;
+    return device_->area(area) + (place - areas_[area]);
+  };
+  return {on_device(host.send), on_device(host.receive), device_->stream()};
+}
+
+Status BenchRank::upload(size_t bytes) const {
+  return device_ == nullptr ? Status() : device_->upload({areas_[0], areas_[1]}, bytes);
+}
+
+Status BenchRank::download(size_t bytes) const {
+  if (device_ == nullptr) return {};
+  RETURN_IF_ERROR(device_->download({areas_[0], areas_[1]}, bytes));
+  return to_status(gimbal_comm_status(comm_), "comm_status");
+}
+
 BenchRank::~BenchRank() {
+  if (comm_ != nullptr && device_ != nullptr) {
+    // Freeing device memory waits for peers' streams on the device, which may wait for this rank: not before all are done.
+    (void)gimbal_barrier(comm_, nullptr);
+  }
   if (!registered_) {
     for (std::byte* area : areas_) std::free(area);
   }
@@ -96,6 +125,7 @@ Result<std::vector<RankPlace>> BenchRank::gather_places() const {
   gethostname(host, sizeof(host) - 1);
   copy_text(host, own.host);
   copy_text(format_cpu_list(allowed_cpus()), own.cpus);
+  if (device_ != nullptr) copy_text(device_->describe(), own.device);
   std::vector<RankPlace> all(static_cast<size_t>(ranks_));
   RETURN_IF_ERROR(to_status(gimbal_all_gather(&own, all.data(), sizeof(own), GIMBAL_UINT8, comm_, nullptr),
                             "all_gather of the ranks' places"));

@@ -11,6 +11,8 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "gimbal/gimbal.h"
+#include "tools/gimbal_bench/collectives.h"
+#include "tools/gimbal_bench/device_memory.h"
 #include "tools/gimbal_bench/options.h"
 
 namespace gimbal::bench {
@@ -19,7 +21,8 @@ namespace gimbal::bench {
 struct RankPlace {
   int64_t pid;
   char host[64];
-  char cpus[56];  // its affinity mask as a list
+  char cpus[56];    // its affinity mask as a list
+  char device[96];  // with --memory cuda
 };
 
 // Which rank this is to become: -1 and -1 from the launcher's environment.
@@ -40,9 +43,18 @@ class BenchRank {
   [[nodiscard]] Rank ranks() const { return ranks_; }
   [[nodiscard]] gimbal_comm_t comm() const { return comm_; }
 
-  // Two areas that hold the largest array each.
+  // Two areas of the host that hold the largest array each.
   [[nodiscard]] std::byte* first() const { return areas_[0]; }
   [[nodiscard]] std::byte* second() const { return areas_[1]; }
+
+  // The same places in the memory that calls are made on, and its stream.
+  [[nodiscard]] Buffers called(const Buffers& host) const;
+  // Null without --memory cuda.
+  [[nodiscard]] DeviceMemory* device() const { return device_.get(); }
+  // Between the host's areas and the device's, where there is one; the first bytes of both. What went wrong on the device's
+  // stream is an error here.
+  Status upload(size_t bytes) const;
+  Status download(size_t bytes) const;
 
   Status barrier() const;
   // values of rank 0, then of rank 1, ...; each rank gives as many.
@@ -60,6 +72,8 @@ class BenchRank {
   Rank rank_ = 0;
   Rank ranks_ = 0;
   bool registered_ = false;
+  std::unique_ptr<DeviceMemory> device_;
+  size_t area_bytes_ = 0;
   std::byte* areas_[2] = {nullptr, nullptr};
 };
 

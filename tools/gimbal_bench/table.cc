@@ -100,14 +100,16 @@ std::string format_head(const Options& options, const std::vector<RankPlace>& pl
   text += format("# nRanks %zu minBytes %zu maxBytes %zu step: %s warmup iters: %zu iters: %zu agg iters: %zu validation: %zu",
                  places.size(), options.min_bytes, options.max_bytes, step.c_str(), options.warmup, options.iterations,
                  options.aggregate, options.check_rounds);
-  text += std::string(" memory: ") + (options.registered ? "registered" : "host");
+  text += std::string(" memory: ") + memory_name(options);
   text += " algorithm: " + (options.algorithm.empty() ? "auto" : options.algorithm);
   text += " transport: " + (options.transport.empty() ? "auto" : options.transport);
-  text += format(" deterministic: %d\n#\n# Using ranks\n", options.deterministic ? 1 : 0);
+  text += format(" deterministic: %d", options.deterministic ? 1 : 0);
+  if (options.on_device) text += format(" graph: %zu", options.graph_launches);
+  text += options.on_device ? "\n#\n# Using devices\n" : "\n#\n# Using ranks\n";
   for (size_t rank = 0; rank < places.size(); ++rank) {
     const RankPlace& place = places[rank];
-    text += format("#  Rank %2zu Group  0 Pid %6lld on %10s cpus %s\n", rank, static_cast<long long>(place.pid), place.host,
-                   place.cpus);
+    text += format("#  Rank %2zu Group  0 Pid %6lld on %10s %s%s\n", rank, static_cast<long long>(place.pid), place.host,
+                   options.on_device ? "" : "cpus ", options.on_device ? place.device : place.cpus);
   }
   return text + "#\n" + format_columns(options);
 }
