@@ -13,8 +13,8 @@ from .communicator import Communicator, Future, Stats, group
 from .dtypes import DTYPES, DType
 from .errors import (Aborted, DeadlinePassed, DeviceFailure, GimbalError, InternalFailure, InvalidArgument, InvalidUsage, Mismatch,
                      NoMemory, RemoteFailure, Status, SystemFailure, Unsupported)
-from .gradsync import GradientStats, GradientSynchronizer
+from .gradsync import GradientStats, GradientSynchronizer, power_sgd, top_k
 
 __all__ = ["Aborted", "Communicator", "DTYPES", "DType", "DeadlinePassed", "DeviceFailure", "Future", "GimbalError",
            "GradientStats", "GradientSynchronizer", "InternalFailure", "InvalidArgument", "InvalidUsage", "Mismatch", "NoMemory",
-           "RemoteFailure", "Stats", "Status", "SystemFailure", "Unsupported", "__version__", "group"]
+           "RemoteFailure", "Stats", "Status", "SystemFailure", "Unsupported", "__version__", "group", "power_sgd", "top_k"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
+import math
+from ctypes import c_char, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
 from typing import Any, Optional, Sequence
 
 from . import _library, dtypes, errors
@@ -50,6 +51,14 @@ class Parameter(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("count", c_size_t), ("dtype", c_int)]
 
 
+class Codec(ctypes.Structure):
+    """gimbal_codec_t, as the library fills it; its functions are the library's."""
+
+    _fields_ = [("struct_bytes", c_size_t), ("name", c_char * 64), ("setting", c_double), ("context", c_void_p), ("rounds", c_int32),
+                ("exchange", c_int), ("open", c_void_p), ("close", c_void_p), ("message_bytes", c_void_p), ("encode", c_void_p),
+                ("decode", c_void_p), ("memory", c_void_p)]
+
+
 class Options(ctypes.Structure):
     """gimbal_gradsync_options_t; its defaults are GIMBAL_GRADSYNC_OPTIONS_INIT's."""
 
@@ -74,7 +83,8 @@ class Stats(ctypes.Structure):
 
 
 def options_of(*, reduction: str = "mean", missing: str = "error", bucket_bytes: int = 0, first_bucket_bytes: int = 0,
-               reorder: bool = True, uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False) -> Options:
+               reorder: bool = True, uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False,
+               codec: Optional[Codec] = None, trace_steps: int = 0) -> Options:
     """The struct for the keyword arguments of a synchronizer."""
     options = Options()
     options.reduction = _index("reduction", reduction, REDUCTIONS)
@@ -82,6 +92,8 @@ def options_of(*, reduction: str = "mean", missing: str = "error", bucket_bytes:
     options.bucket_bytes, options.first_bucket_bytes = bucket_bytes, first_bucket_bytes
     options.reorder, options.uneven = int(reorder), int(uneven)
     options.wire, options.wire_between_nodes = _index("wire", wire, WIRES), int(wire_between_nodes)
+    options.codec = None if codec is None else ctypes.addressof(codec)  # which the caller keeps alive until it is copied
+    options.trace_steps = trace_steps
     return options
 
 
@@ -99,12 +111,15 @@ class Synchronizer:
     """
 
     def __init__(self, own: Communicator, parameters: Sequence[tuple], options: Options) -> None:
-        """parameters: (name, count, dtype) in the order of the forward pass."""
+        """parameters: (name, shape, dtype) in the order of the forward pass."""
         self.comm = own
-        self.counts = [count for _, count, _ in parameters]
+        shapes = [tuple(shape) for _, shape, _ in parameters]
+        self.counts = [math.prod(shape) for shape in shapes]
         self.dtypes = [dtypes.dtype(kind) for _, _, kind in parameters]
         table = (Parameter * len(parameters))(*((name.encode(), count, kind.code)
-                                                for (name, count, _), kind in zip(parameters, self.dtypes)))
+                                                for (name, _, _), count, kind in zip(parameters, self.counts, self.dtypes)))
+        rows = (c_size_t * len(parameters))(*(shape[0] if len(shape) > 1 else 0 for shape in shapes))
+        options.rows = ctypes.addressof(rows)
         pointer = ctypes.c_void_p()
         self._owner = own.open_handle()
         self._owner.call("gradsync_create", self._owner.pointer, ctypes.addressof(table), len(table), ctypes.addressof(options),
@@ -144,6 +159,19 @@ class Synchronizer:
         """A function that takes one pointer per parameter: broadcast, check."""
         table = (ctypes.c_void_p * len(values))(*values) if values is not None else None
         self.call(name, ctypes.addressof(table) if table is not None else None, *arguments)
+
+    def state(self) -> bytes:
+        """What is carried from step to step, for a checkpoint of this rank."""
+        size = c_size_t()
+        self.call("state_bytes", ctypes.addressof(size))
+        content = (c_char * size.value)()
+        self.call("state_save", ctypes.addressof(content), size.value)
+        return content.raw
+
+    def load_state(self, content: bytes) -> None:
+        """Goes on where state() was taken."""
+        copy = (c_char * len(content)).from_buffer_copy(content)
+        self.call("state_load", ctypes.addressof(copy), len(content))
 
     def stats(self) -> Stats:
         """Numbers of the last step, and sums."""

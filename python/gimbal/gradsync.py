@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import math
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from . import _gradsync, arrays, dtypes
+from ._library import call
 from .communicator import Communicator
 
-__all__ = ["GradientStats", "GradientSynchronizer"]
+__all__ = ["GradientStats", "GradientSynchronizer", "power_sgd", "top_k"]
+
+
+def power_sgd(rank: int) -> Any:
+    """A codec: a matrix's gradient travels as two of `rank` columns (1 to 64). What is not sent in a step is added to the next."""
+    codec = _gradsync.Codec()
+    call("codec_power_sgd", rank, ctypes.addressof(codec))
+    return codec
+
+
+def top_k(ratio: float) -> Any:
+    """A codec: the largest elements travel, `ratio` of each gradient (above 0, below 1). The others are added to the next step."""
+    codec = _gradsync.Codec()
+    call("codec_top_k", ratio, ctypes.addressof(codec))
+    return codec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +40,10 @@ class GradientStats:
         exposed_ns: nanoseconds of the last step that this rank waited.
         span_ns: of the last step, from the first bucket's start to the end of the wait.
         all_exposed_ns: exposed_ns, summed over the steps.
+        overlap_ns: of span_ns, what was not exposed.
+        sent_bytes: that this rank sent in the last step, at least.
+        late_rank: that arrived last most often in the recent operations; None when nobody stands out.
+        late_ns: how late it was there in nanoseconds, mean.
     """
 
     steps: int
@@ -32,12 +52,17 @@ class GradientStats:
     exposed_ns: int
     span_ns: int
     all_exposed_ns: int
+    overlap_ns: int
+    sent_bytes: int
+    late_rank: Optional[int]
+    late_ns: int
 
     @classmethod
     def of(cls, sync: _gradsync.Synchronizer) -> "GradientStats":
         """Those of a synchronizer."""
         raw = sync.stats()
-        return cls(*(getattr(raw, field.name) for field in dataclasses.fields(cls)))
+        found = cls(*(getattr(raw, field.name) for field in dataclasses.fields(cls)))
+        return found if raw.late_rank >= 0 else dataclasses.replace(found, late_rank=None)
 
 
 class GradientSynchronizer:
@@ -60,7 +85,8 @@ class GradientSynchronizer:
 
     def __init__(self, communicator: Communicator, parameters: Mapping[str, Any], *, reduction: str = "mean",
                  missing: str = "error", bucket_bytes: int = 0, first_bucket_bytes: int = 0, reorder: bool = True,
-                 uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False) -> None:
+                 uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False, codec: Any = None,
+                 trace_steps: int = 0) -> None:
         """Collective.
 
         Args:
@@ -73,19 +99,23 @@ class GradientSynchronizer:
             uneven: ranks may make different numbers of steps, see join().
             wire: as what float32 gradients travel: "as_is", "bfloat16", "float16", "int8" or "float8", see docs/gradsync.md.
             wire_between_nodes: they do so between nodes only.
+            codec: gimbal.power_sgd(4) or gimbal.top_k(0.01): float32 gradients in another form; with two dimensions or more, the
+                first is a matrix's rows.
+            trace_steps: the last so many steps are recorded for timeline().
 
         Raises:
             Mismatch: the ranks' parameters or options differ; the text has the first difference.
             ValueError: a parameter or an option that is wrong by itself.
         """
         self._options = dict(reduction=reduction, missing=missing, bucket_bytes=bucket_bytes, first_bucket_bytes=first_bucket_bytes,
-                             reorder=reorder, uneven=uneven, wire=wire, wire_between_nodes=wire_between_nodes)
+                             reorder=reorder, uneven=uneven, wire=wire, wire_between_nodes=wire_between_nodes, codec=codec,
+                             trace_steps=trace_steps)
         self._parameters = {name: _shape_and_type(name, parameter) for name, parameter in parameters.items()}
         self._index = {name: index for index, name in enumerate(parameters)}
         self._make(communicator.split(0, communicator.rank))
 
     def _make(self, own: Communicator) -> None:
-        described = [(name, math.prod(shape), kind) for name, (shape, kind) in self._parameters.items()]
+        described = [(name, shape, kind) for name, (shape, kind) in self._parameters.items()]
         self._sync = _gradsync.Synchronizer(own, described, _gradsync.options_of(**self._options))
         self.gradients: Dict[str, Any] = {}
         for name, (shape, kind) in self._parameters.items():
@@ -156,6 +186,22 @@ class GradientSynchronizer:
     def stats(self) -> GradientStats:
         """What it has done so far."""
         return GradientStats.of(self._sync)
+
+    def timeline(self, path: Any) -> None:
+        """Collective, between steps, with `trace_steps`: rank 0 writes what became of each bucket on every rank, for Perfetto."""
+        self._sync.call("timeline", str(path).encode())
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What is carried from step to step (error feedback, a codec's memory), for a checkpoint of this rank."""
+        return {"rank": self.rank, "state": self._sync.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on, in every bit, where state_dict() was taken on this rank.
+
+        Raises:
+            InvalidArgument: it is another rank's or of other parameters; nothing is changed.
+        """
+        self._sync.load_state(state["state"])
 
     def shrink(self) -> None:
         """For the survivors, after a failure: the same parameters over the ranks that answer. `gradients` are new arrays."""

@@ -1,5 +1,8 @@
 """gimbal.GradientSynchronizer on numpy arrays: ranks as threads, gradients of small whole numbers, so that sums are exact."""
 
+import json
+import pathlib
+import tempfile
 import unittest
 
 import numpy
@@ -170,6 +173,68 @@ class ASynchronizer(unittest.TestCase):
             return sync.size
 
         self.assertEqual(run_ranks(3, body), [3] * 3)
+
+    def test_sends_fewer_bytes_in_another_form(self):
+        def body(comm, **options):
+            sync = gimbal.GradientSynchronizer(comm, {"matrix": ((64, 64), "float32")}, **options)
+            means = []
+            for _ in range(100):
+                # Of rank one, so that PowerSGD is exact soon; whole numbers that bfloat16 has.
+                sync.gradients["matrix"][...] = numpy.outer(numpy.arange(64) % 4 + comm.rank * 2, numpy.ones(64))
+                sync.ready("matrix")
+                sync.synchronize()
+                means.append(sync.gradients["matrix"].copy())
+            return sync.stats().sent_bytes, means
+
+        exact = numpy.outer(numpy.arange(64) % 4 + 1, numpy.ones(64))
+        plain, _ = run_ranks(2, body)[0]
+        for options, bytes_share in (({"wire": "bfloat16"}, 0.55), ({"wire": "int8"}, 0.3), ({"codec": gimbal.power_sgd(2)}, 0.1),
+                                     ({"codec": gimbal.top_k(0.1)}, 0.25)):
+            with self.subTest(options):
+                results = run_ranks(2, lambda comm: body(comm, **options))
+                sent, means = results[0]
+                self.assertLess(sent, bytes_share * plain)
+                # What a step does not send comes with a later one: over the steps the mean is right.
+                numpy.testing.assert_allclose(numpy.mean(means, 0), exact, atol=0.35)
+                for mine, other in zip(means, results[1][1]):
+                    numpy.testing.assert_array_equal(mine, other)
+
+    def test_goes_on_from_a_checkpoint_with_the_same_bits(self):
+        def body(comm):
+            def new():
+                return gimbal.GradientSynchronizer(comm, {"a": ((32, 8), "float32")}, wire="int8")
+
+            def step(sync, number):
+                sync.gradients["a"][...] = numpy.random.default_rng(comm.rank * 10 + number).normal(size=(32, 8))
+                sync.ready("a")
+                sync.synchronize()
+                return sync.gradients["a"].copy()
+
+            sync = new()
+            step(sync, 0)
+            state = sync.state_dict()
+            expected, restored, fresh = step(sync, 1), new(), new()
+            restored.load_state_dict(state)
+            numpy.testing.assert_array_equal(step(restored, 1), expected)
+            self.assertFalse(numpy.array_equal(step(fresh, 1), expected))
+            with self.assertRaises(gimbal.InvalidArgument):
+                restored.load_state_dict({"state": b"of another"})
+
+        run_ranks(2, body)
+
+    def test_writes_a_timeline_of_all_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "timeline.json")
+
+            def body(comm):
+                sync = gimbal.GradientSynchronizer(comm, parameters(), trace_steps=2)
+                make_step(sync)
+                sync.timeline(path)
+
+            run_ranks(2, body)
+            content = json.loads(path.read_text())
+        events = content["traceEvents"] if isinstance(content, dict) else content
+        self.assertEqual({event["pid"] for event in events}, {0, 1})
 
     def test_keeps_the_memory_of_its_arrays_alive(self):
         with alone() as comm:

@@ -69,6 +69,10 @@ class TheHeader(unittest.TestCase):
             self.assertEqual(declared, {f"GRADSYNC_{prefix}{name.upper()}": i for i, name in enumerate(names)})
 
     def test_of_gradients_has_the_same_fields_in_its_structs(self):
+        declared = re.search(r"typedef struct gimbal_codec \{(.*?)\n\} gimbal_codec_t;", GRADSYNC, flags=re.S).group(1)
+        declared = re.sub(r"/\*.*?\*/|\[64\]", "", declared, flags=re.S)
+        names = [re.search(r"\(\*(\w+)\)\(|(\w+)$", line.strip()) for line in declared.split(";") if line.strip()]
+        self.assertEqual([name.group(1) or name.group(2) for name in names], [name for name, _ in _gradsync.Codec._fields_])
         for type_name, struct in (("gimbal_gradsync_parameter_t", _gradsync.Parameter),
                                   ("gimbal_gradsync_options_t", _gradsync.Options), ("gimbal_gradsync_stats_t", _gradsync.Stats)):
             with self.subTest(type_name):

@@ -7,7 +7,7 @@ gradients, or in a later micro-batch), or is copied there once and replaced by t
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
 
@@ -43,8 +43,8 @@ class GradientSynchronizer:
                 launcher started.
             broadcast: parameters and buffers of rank 0 go to all.
             check_every: after so many steps check() is called; 0: never.
-            options: reduction, missing, bucket_bytes, first_bucket_bytes, reorder, uneven, wire, wire_between_nodes, as
-                gimbal.GradientSynchronizer's.
+            options: reduction, missing, bucket_bytes, first_bucket_bytes, reorder, uneven, wire, wire_between_nodes, codec,
+                trace_steps, as gimbal.GradientSynchronizer's.
 
         Raises:
             Mismatch: the ranks' models or options differ; the text has the first difference.
@@ -56,7 +56,7 @@ class GradientSynchronizer:
         self._steps = 0
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
         self._parameters = [parameter for _, parameter in named]
-        self._described = [(_described(name, parameter), parameter.numel(), _type_of(name, parameter)) for name, parameter in named]
+        self._described = [(_described(name, parameter), parameter.shape, _type_of(name, parameter)) for name, parameter in named]
         self._make(Communicator() if communicator is None else communicator.split(0, communicator.rank))
         self._hooks = [_hook(parameter, self._hook_of(index)) for index, parameter in enumerate(self._parameters)]
         if broadcast:
@@ -151,6 +151,24 @@ class GradientSynchronizer:
     def stats(self) -> GradientStats:
         """What it has done so far."""
         return GradientStats.of(self._sync)
+
+    def timeline(self, path: Any) -> None:
+        """Collective, between steps, with trace_steps: rank 0 writes what became of each bucket on every rank, for Perfetto."""
+        self._sync.call("timeline", str(path).encode())
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What is carried from step to step (error feedback, a codec's memory) and the count of steps, for a checkpoint of this
+        rank beside the model's and the optimizer's."""
+        return {"rank": self.rank, "steps": self._steps, "state": self._sync.state()}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes on, in every bit, where state_dict() was taken on this rank.
+
+        Raises:
+            InvalidArgument: it is another rank's or of another model; nothing is changed.
+        """
+        self._sync.load_state(state["state"])
+        self._steps = state["steps"]
 
     def shrink(self) -> None:
         """For the survivors, after a failure: goes on over the ranks that answer. Gradients of the step that failed are lost;
