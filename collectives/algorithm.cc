@@ -22,6 +22,8 @@ constexpr std::array kAlgorithms = {
               "two binary trees, each rank inner in one only: log2 n hops at full bandwidth, pipelined over pieces", 2},
     Algorithm{"all_pairs", Collective::kAllReduce, all_pairs_all_reduce,
               "every rank adds one part of all inputs in rank order and sends the result to all: two hops"},
+    Algorithm{"exchange", Collective::kAllReduce, exchange_all_reduce,
+              "every rank sends all of its vector to all and adds all in rank order: one hop"},
     Algorithm{"hier_ring", Collective::kAllReduce, hier_ring_all_reduce,
               "reduce-scatter in the node, rings between the nodes on every rail, all-gather in the node", 1, true},
     Algorithm{"hier_halving_doubling", Collective::kAllReduce, hier_halving_doubling_all_reduce,

@@ -12,6 +12,7 @@ Schedule ring_all_gather(const CollectiveSpec& spec, Rank rank);
 
 // all_pairs.cc
 Schedule all_pairs_all_reduce(const CollectiveSpec& spec, Rank rank);
+Schedule exchange_all_reduce(const CollectiveSpec& spec, Rank rank);
 Schedule all_pairs_reduce_scatter(const CollectiveSpec& spec, Rank rank);
 Schedule all_pairs_all_gather(const CollectiveSpec& spec, Rank rank);
 Schedule all_pairs_all_to_all(const CollectiveSpec& spec, Rank rank);

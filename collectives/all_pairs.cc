@@ -52,6 +52,25 @@ Schedule all_pairs_all_reduce(const CollectiveSpec& spec, Rank rank) {
   });
 }
 
+// 4 ranks, the vector on its way:
+//   0→1   1→2   2→3   3→0
+//   0→2   1→3   2→0   3→1
+//   0→3   1→0   2→1   3→2      every rank then adds all in rank order
+Schedule exchange_all_reduce(const CollectiveSpec& spec, Rank rank) {
+  const Rank n = spec.nranks;
+  return build_lanes(spec, 1, [&](ScheduleBuilder& builder) {
+    if (n == 1) return builder.copy(unit(0), BufferId::kInput, BufferId::kOutput);
+    for (Rank i = 1; i < n; ++i) builder.send(target(n, rank, i), unit(0), BufferId::kInput);
+    if (n == 2) {
+      // In place a sum that is formed where it arrives would have to wait until all is sent, on both ranks.
+      builder.recv(1 - rank, unit(0), Payload::kRaw, BufferId::kScratch);
+      return builder.reduce(unit(0), BufferId::kOutput);
+    }
+    add_in_rank_order(
+        builder, n, rank, [](Rank source) { return source; }, unit(0), BufferId::kOutput);
+  });
+}
+
 std::vector<Stage> all_pairs_all_reduce_stages(Rank nranks, Rank rank) {
   return {{0, [=](ScheduleBuilder& builder) { all_reduce(builder, nranks, rank); }}};
 }

@@ -64,6 +64,7 @@ class Choice {
   // What was measured or is being measured; null: the rules decide.
   [[nodiscard]] const Way* preset(const Call& call) const;
   [[nodiscard]] bool forced_to_schedule(Collective collective) const;
+  [[nodiscard]] bool is_exchanged(const Call& call) const;
   [[nodiscard]] std::string_view default_across_nodes(const Call& call) const;
 
   std::map<Collective, std::string> forced_;
@@ -75,6 +76,7 @@ class Choice {
   TunedTables tuned_;
   std::optional<Way> override_;
   Rank nodes_ = 1;
+  Rank ranks_ = 1;                                        // once placed
   std::map<Collective, std::string_view> deterministic_;  // of collectives that add, across nodes; empty: not asked for
 };
 

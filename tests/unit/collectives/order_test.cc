@@ -56,6 +56,7 @@ TEST(Order, ReduceTreeAddsAlongTheTreeForEveryRoot) {
 TEST(Order, AllPairsAddsInRankOrder) {
   for (const Rank n : {4, 5, 16, 33}) {
     EXPECT_EQ(order_of(Collective::kAllReduce, "all_pairs", n), OrderClass::kRankOrder) << n << " ranks";
+    EXPECT_EQ(order_of(Collective::kAllReduce, "exchange", n), OrderClass::kRankOrder) << n << " ranks";
     EXPECT_EQ(order_of(Collective::kReduceScatter, "all_pairs", n), OrderClass::kRankOrder) << n << " ranks";
   }
 }

@@ -158,6 +158,22 @@ TEST(Choice, ExplainsEveryCollectiveAtEverySize) {
   }
 }
 
+TEST(Choice, BetweenNodesFewRanksExchangeFewBytesInOneHop) {
+  const auto algorithm_on = [](const NodeShape& nodes, size_t bytes) {
+    Choice choice = make_choice({}, nodes.nranks());
+    EXPECT_TRUE(choice.place(nodes, {}).ok());
+    return std::string(choice.way(call_of(Collective::kAllReduce, bytes), nodes.nranks()).algorithm);
+  };
+  const NodeShape two = NodeShape::uniform(2, 1);
+  EXPECT_EQ(algorithm_on(two, 8), "exchange");
+  EXPECT_EQ(algorithm_on(two, 128 << 10), "exchange");
+  EXPECT_EQ(algorithm_on(two, (128 << 10) + 4), "hier_ring");
+  const NodeShape four = NodeShape::uniform(4, 1);
+  EXPECT_EQ(algorithm_on(four, 32 << 10), "exchange");
+  EXPECT_EQ(algorithm_on(four, 64 << 10), "hier_halving_doubling");
+  EXPECT_EQ(algorithm_on(NodeShape::uniform(8, 4), 8), "hier_halving_doubling");
+}
+
 TEST(Choice, ExplanationNamesWhatIsTakenAndWhetherItWasForced) {
   Settings settings;
   settings.algorithms = parse_algorithms("all_reduce:ring").value();
