@@ -14,7 +14,9 @@ from .dtypes import DTYPES, DType
 from .errors import (Aborted, DeadlinePassed, DeviceFailure, GimbalError, InternalFailure, InvalidArgument, InvalidUsage, Mismatch,
                      NoMemory, RemoteFailure, Status, SystemFailure, Unsupported)
 from .gradsync import GradientStats, GradientSynchronizer, power_sgd, top_k
+from .sparse import SparseReducer
 
 __all__ = ["Aborted", "Communicator", "DTYPES", "DType", "DeadlinePassed", "DeviceFailure", "Future", "GimbalError",
            "GradientStats", "GradientSynchronizer", "InternalFailure", "InvalidArgument", "InvalidUsage", "Mismatch", "NoMemory",
-           "RemoteFailure", "Stats", "Status", "SystemFailure", "Unsupported", "__version__", "group", "power_sgd", "top_k"]
+           "RemoteFailure", "SparseReducer", "Stats", "Status", "SystemFailure", "Unsupported", "__version__", "group", "power_sgd",
+           "top_k"]

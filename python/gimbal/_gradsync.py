@@ -42,6 +42,7 @@ _library.declare(PROTOTYPES)
 REDUCTIONS = ("mean", "sum", "weighted_mean")  # gimbal_gradsync_reduction_t in order
 MISSING = ("error", "zero")  # gimbal_gradsync_missing_t in order
 WIRES = ("as_is", "bfloat16", "float16", "int8", "float8")  # gimbal_gradsync_wire_t in order
+FORMS = ("cheaper", "rows", "dense")  # gimbal_sparse_form_t in order
 ALL = ctypes.c_size_t(-1).value  # GIMBAL_GRADSYNC_ALL
 
 
@@ -82,22 +83,33 @@ class Stats(ctypes.Structure):
         super().__init__(struct_bytes=ctypes.sizeof(Stats))
 
 
+class SparseResult(ctypes.Structure):
+    """gimbal_sparse_result_t."""
+
+    _fields_ = [("struct_bytes", c_size_t), ("is_dense", c_int32), ("travelled_dense", c_int32), ("count", c_size_t),
+                ("indices", c_void_p), ("values", c_void_p), ("rows_bytes", c_uint64), ("dense_bytes", c_uint64)]
+
+    def __init__(self) -> None:
+        super().__init__(struct_bytes=ctypes.sizeof(SparseResult))
+
+
 def options_of(*, reduction: str = "mean", missing: str = "error", bucket_bytes: int = 0, first_bucket_bytes: int = 0,
                reorder: bool = True, uneven: bool = False, wire: str = "as_is", wire_between_nodes: bool = False,
                codec: Optional[Codec] = None, trace_steps: int = 0) -> Options:
     """The struct for the keyword arguments of a synchronizer."""
     options = Options()
-    options.reduction = _index("reduction", reduction, REDUCTIONS)
-    options.missing = _index("missing", missing, MISSING)
+    options.reduction = index_of("reduction", reduction, REDUCTIONS)
+    options.missing = index_of("missing", missing, MISSING)
     options.bucket_bytes, options.first_bucket_bytes = bucket_bytes, first_bucket_bytes
     options.reorder, options.uneven = int(reorder), int(uneven)
-    options.wire, options.wire_between_nodes = _index("wire", wire, WIRES), int(wire_between_nodes)
+    options.wire, options.wire_between_nodes = index_of("wire", wire, WIRES), int(wire_between_nodes)
     options.codec = None if codec is None else ctypes.addressof(codec)  # which the caller keeps alive until it is copied
     options.trace_steps = trace_steps
     return options
 
 
-def _index(what: str, name: str, names: Sequence[str]) -> int:
+def index_of(what: str, name: str, names: Sequence[str]) -> int:
+    """The value of an enumeration."""
     if name not in names:
         raise ValueError(f'{what} "{name}" is none of {", ".join(names)}')
     return names.index(name)

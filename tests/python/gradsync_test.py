@@ -243,6 +243,39 @@ class ASynchronizer(unittest.TestCase):
         self.assertEqual(gradient.sum(), 7000)
 
 
+class RowsOfATable(unittest.TestCase):
+    def test_are_added_up_and_averaged_over_ranks(self):
+        def body(comm, form):
+            reducer = gimbal.SparseReducer(comm, rows=100, columns=2)
+            indices = numpy.array([7, comm.rank, 7])  # row 7 twice on every rank
+            values = numpy.array([[1, 2], [10, 20], [3, 4]], numpy.float32)
+            return reducer.reduce(indices, values, form=form)
+
+        for indices, values in run_ranks(2, lambda comm: body(comm, "rows")):
+            self.assertEqual(indices.tolist(), [0, 1, 7])
+            self.assertEqual(values.tolist(), [[5, 10], [5, 10], [4, 6]])
+        for indices, table in run_ranks(2, lambda comm: body(comm, "dense")):
+            self.assertIsNone(indices)
+            self.assertEqual((table.shape, table[[0, 1, 7]].tolist()), ((100, 2), [[5, 10], [5, 10], [4, 6]]))
+            self.assertEqual(numpy.count_nonzero(table), 6)
+
+    def test_may_be_none_on_some_ranks(self):
+        def body(comm):
+            reducer = gimbal.SparseReducer(comm, rows=1000, columns=1, reduction="sum")
+            count = comm.rank
+            return reducer.reduce(numpy.full(count, 5), numpy.ones((count, 1), numpy.float32))[0].tolist()
+
+        self.assertEqual(run_ranks(2, body), [[5], [5]])
+
+    def test_that_do_not_fit_are_told(self):
+        with alone() as comm:
+            reducer = gimbal.SparseReducer(comm, rows=10, columns=3)
+            with self.assertRaisesRegex(ValueError, "values have 4 elements; 2 rows of 3 have 6"):
+                reducer.reduce(numpy.zeros(2, int), numpy.zeros((2, 2), numpy.float32))
+            with self.assertRaisesRegex(ValueError, "10"):
+                reducer.reduce(numpy.array([10]), numpy.zeros((1, 3), numpy.float32))
+
+
 class Disagreement(unittest.TestCase):
     def test_over_the_parameters_is_told_with_both_sides(self):
         def body(comm):

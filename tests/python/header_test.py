@@ -67,6 +67,8 @@ class TheHeader(unittest.TestCase):
                                     ("wire", "WIRE_", _gradsync.WIRES)):
             declared = header_enum(GRADSYNC, f"gimbal_gradsync_{kind}_t")
             self.assertEqual(declared, {f"GRADSYNC_{prefix}{name.upper()}": i for i, name in enumerate(names)})
+        self.assertEqual(header_enum(GRADSYNC, "gimbal_sparse_form_t"),
+                         {f"SPARSE_{name.upper()}": i for i, name in enumerate(_gradsync.FORMS)})
 
     def test_of_gradients_has_the_same_fields_in_its_structs(self):
         declared = re.search(r"typedef struct gimbal_codec \{(.*?)\n\} gimbal_codec_t;", GRADSYNC, flags=re.S).group(1)
@@ -74,6 +76,7 @@ class TheHeader(unittest.TestCase):
         names = [re.search(r"\(\*(\w+)\)\(|(\w+)$", line.strip()) for line in declared.split(";") if line.strip()]
         self.assertEqual([name.group(1) or name.group(2) for name in names], [name for name, _ in _gradsync.Codec._fields_])
         for type_name, struct in (("gimbal_gradsync_parameter_t", _gradsync.Parameter),
+                                  ("gimbal_sparse_result_t", _gradsync.SparseResult),
                                   ("gimbal_gradsync_options_t", _gradsync.Options), ("gimbal_gradsync_stats_t", _gradsync.Stats)):
             with self.subTest(type_name):
                 self.assertEqual(header_fields(GRADSYNC, type_name), [name for name, _ in struct._fields_])
