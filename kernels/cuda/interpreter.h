@@ -29,7 +29,6 @@ struct Decision {
   uint32_t sent_flag;
 };
 
-template <Protocol kProtocol>
 class Finder {
  public:
   __device__ explicit Finder(const InterpreterArguments& arguments) : arguments_(arguments), walk_(arguments, blockIdx.x) {}
@@ -62,7 +61,7 @@ class Finder {
   // All threads are done with the slice.
   __device__ void pass(const Decision& decision) {
     if (decision.outgoing != nullptr) {
-      if constexpr (kProtocol == Protocol::kSimple) {
+      if (arguments_.protocol == Protocol::kSimple) {
         publish_slot(*decision.outgoing, arguments_.tag, sent_bytes(decision));
       } else {
         ++*decision.outgoing->position;
@@ -108,7 +107,7 @@ class Finder {
 
   // kPackets: the sender writes the tag first, when it has all that the message will hold; the rest is on its way.
   __device__ bool has_arrived(const DeviceLink& link, const Decision& decision, Trouble& trouble) {
-    if constexpr (kProtocol == Protocol::kSimple) return has_message(link);
+    if (arguments_.protocol == Protocol::kSimple) return has_message(link);
     uint64_t tag = 0;
     if (!load_packet(reinterpret_cast<Packet*>(decision.received), decision.received_flag, &tag)) return false;
     trouble.received_tag = tag;
@@ -118,7 +117,7 @@ class Finder {
   __device__ bool is_expected(const Decision& decision, Trouble& trouble) {
     if (decision.incoming == nullptr) return true;
     bool expected = true;
-    if constexpr (kProtocol == Protocol::kSimple) {
+    if (arguments_.protocol == Protocol::kSimple) {
       const SlotHeader header = header_of(*decision.incoming);
       trouble.received_tag = header.tag;
       expected = header.bytes == bytes(decision.slice.step->received_form, decision.slice.count);
@@ -173,36 +172,33 @@ __device__ void carry_out(const InterpreterArguments& arguments, const Slice& sl
     sources[source_count++] = {src + bytes(step.src_form, slice.first), step.src == BufferId::kInput ? arguments.weight : 1,
                                step.src_form};
   }
-  const auto write = [&](const PlanTarget& target, void* const* destinations, uint32_t destination_count) {
-    if (target.is_copy) {
-      for (uint32_t k = 0; k < destination_count; ++k) {
-        if (destinations[k] != sources[0].data) {
-          copy_range(destinations[k], sources[0].data, bytes(target.form, slice.count), block_team());
-        }
-      }
-      return;
-    }
-    const Reducer<A> reducer{A(arguments.op, target.divides ? arguments.divisor : 1),
-                             {sources, destinations, source_count, destination_count, target.form}};
-    reducer.run(slice.count, block_team());
-  };
   void* destinations[2] = {slot, nullptr};
   if (step.dst != BufferId::kNone) {
     destinations[1] = arguments.buffers[static_cast<size_t>(step.dst)] + step.dst_offset + bytes(step.stored.form, slice.first);
   }
-  if (step.same_targets) {
-    write(step.sent, destinations, 2);
-    return;
+  // The slot first, by all threads: in place, dst may be the memory of src. One place that reduces, for the size of the code.
+  const uint32_t first = step.same_targets || slot != nullptr ? 0 : 1;
+  const uint32_t end = step.same_targets || destinations[1] == nullptr ? 1 : 2;
+  for (uint32_t i = first; i < end; ++i) {
+    if (i > first) __syncthreads();
+    const PlanTarget& target = i == 0 ? step.sent : step.stored;
+    const uint32_t destination_count = step.same_targets ? 2 : 1;
+    if (!target.is_copy) {
+      const Reducer<A> reducer{A(arguments.op, target.divides ? arguments.divisor : 1),
+                               {sources, destinations + i, source_count, destination_count, target.form}};
+      reducer.run(slice.count, block_team());
+      continue;
+    }
+    for (uint32_t k = i; k < i + destination_count; ++k) {
+      if (destinations[k] == sources[0].data) continue;
+      copy_range(destinations[k], sources[0].data, bytes(target.form, slice.count), block_team());
+    }
   }
-  // The slot first, by all threads: in place, dst may be the memory of src.
-  if (slot != nullptr) write(step.sent, destinations, 1);
-  if (slot != nullptr && destinations[1] != nullptr) __syncthreads();
-  if (destinations[1] != nullptr) write(step.stored, destinations + 1, 1);
 }
 
-template <class A, Protocol kProtocol>
+template <class A>
 __device__ void carry_out_message(const InterpreterArguments& arguments, const Decision& decision) {
-  if constexpr (kProtocol == Protocol::kSimple) {
+  if (arguments.protocol == Protocol::kSimple) {
     carry_out<A>(arguments, decision.slice, decision.incoming != nullptr ? decision.received : nullptr,
                  decision.outgoing != nullptr ? decision.slot : nullptr);
   } else {
@@ -227,16 +223,16 @@ __device__ void carry_out_message(const InterpreterArguments& arguments, const D
   }
 }
 
-template <class A, Protocol kProtocol>
+template <class A>
 __global__ void __launch_bounds__(kMaxThreads, 1) interpreter_kernel(const __grid_constant__ InterpreterArguments arguments) {
   __shared__ Decision decision;
-  Finder<kProtocol> finder(arguments);
+  Finder finder(arguments);
   if (__syncthreads_or(has_failed(arguments.watch) ? 1 : 0) != 0) return;
   while (true) {
     if (threadIdx.x == 0) finder.find(decision);
     __syncthreads();
     if (decision.turn != Turn::kSlice) return;
-    carry_out_message<A, kProtocol>(arguments, decision);
+    carry_out_message<A>(arguments, decision);
     __syncthreads();
     if (threadIdx.x == 0) finder.pass(decision);
   }

@@ -9,10 +9,9 @@ namespace gimbal::device {
 
 struct KernelSet {
   void (*reduce)(DeviceReduceArguments) = nullptr;
+  void (*interpreter)(InterpreterArguments) = nullptr;
   void (*one_shot)(NativeArguments) = nullptr;
   void (*two_shot)(NativeArguments) = nullptr;
-  void (*interpreter_simple)(InterpreterArguments) = nullptr;
-  void (*interpreter_packets)(InterpreterArguments) = nullptr;
 };
 
 // Null when the file has none for the type and the operation.
@@ -34,8 +33,7 @@ __global__ void __launch_bounds__(kMaxThreads, 1) reduce_kernel(const __grid_con
 
 template <class A>
 const KernelSet* kernels_of() {
-  static const KernelSet kernels{reduce_kernel<A>, one_shot_kernel<A>, two_shot_kernel<A>,
-                                 interpreter_kernel<A, Protocol::kSimple>, interpreter_kernel<A, Protocol::kPackets>};
+  static const KernelSet kernels{reduce_kernel<A>, interpreter_kernel<A>, one_shot_kernel<A>, two_shot_kernel<A>};
   return &kernels;
 }
 

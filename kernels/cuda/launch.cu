@@ -53,14 +53,12 @@ cudaError_t launch_reduce(DType dtype, const DeviceReduceArguments& arguments, B
   return launch(kernels->reduce, arguments, shape, stream);
 }
 
-cudaError_t launch_interpreter(DType dtype, Protocol protocol, const InterpreterArguments& arguments, unsigned threads,
-                               cudaStream_t stream) {
+cudaError_t launch_interpreter(DType dtype, const InterpreterArguments& arguments, unsigned threads, cudaStream_t stream) {
   const KernelSet* const kernels = find_kernels(dtype, arguments.op);
   const size_t slice_bytes = arguments.slice_elements * std::max(arguments.form_bytes[0], arguments.form_bytes[1]);
-  const bool slice_fits = protocol == Protocol::kSimple || slice_bytes <= kMaxPacketPayload;
+  const bool slice_fits = arguments.protocol == Protocol::kSimple || slice_bytes <= kMaxPacketPayload;
   if (kernels == nullptr || !slice_fits) return cudaErrorInvalidValue;
-  const auto kernel = protocol == Protocol::kSimple ? kernels->interpreter_simple : kernels->interpreter_packets;
-  return launch(kernel, arguments, {arguments.channels, threads}, stream);
+  return launch(kernels->interpreter, arguments, {arguments.channels, threads}, stream);
 }
 
 cudaError_t launch_one_shot(DType dtype, const NativeArguments& arguments, BlockShape shape, cudaStream_t stream) {
@@ -90,10 +88,8 @@ cudaError_t blocks_per_multiprocessor(KernelKind kind, DType dtype, ReduceOp op,
       return ask(kernels->one_shot);
     case KernelKind::kTwoShot:
       return ask(kernels->two_shot);
-    case KernelKind::kInterpreterSimple:
-      return ask(kernels->interpreter_simple);
-    case KernelKind::kInterpreterPackets:
-      return ask(kernels->interpreter_packets);
+    case KernelKind::kInterpreter:
+      return ask(kernels->interpreter);
   }
   return cudaErrorInvalidValue;
 }

@@ -18,7 +18,7 @@
 
 namespace gimbal::device {
 
-enum class KernelKind : uint8_t { kReduce, kOneShot, kTwoShot, kInterpreterSimple, kInterpreterPackets };
+enum class KernelKind : uint8_t { kReduce, kInterpreter, kOneShot, kTwoShot };
 
 // Threads of a block; equal for all launches of a communicator.
 struct BlockShape {
@@ -29,10 +29,10 @@ struct BlockShape {
 cudaError_t launch_reduce(DType dtype, const DeviceReduceArguments& arguments, BlockShape shape, cudaStream_t stream);
 
 // Collectives that add nothing: kUint8 and kSum, whatever their type.
-cudaError_t launch_interpreter(DType dtype, Protocol protocol, const InterpreterArguments& arguments, unsigned threads,
-                               cudaStream_t stream);
+cudaError_t launch_interpreter(DType dtype, const InterpreterArguments& arguments, unsigned threads, cudaStream_t stream);
 
-// Equal shapes and counts on all ranks, and the operations of all ranks in one order: a rank's n-th is everybody's n-th.
+// Equal shapes and counts on all ranks, and the operations of all ranks in one order: a
+// rank's n-th is everybody's n-th.
 cudaError_t launch_one_shot(DType dtype, const NativeArguments& arguments, BlockShape shape, cudaStream_t stream);
 cudaError_t launch_two_shot(DType dtype, const NativeArguments& arguments, BlockShape shape, cudaStream_t stream);
 

@@ -197,13 +197,13 @@ struct Reducer {
     const size_t before = lanes_before_vectors(count);
     const size_t end = before + (count - before) / kLanes * kLanes;
     const size_t stride = team.size * kLanes;
-    for (size_t at = team.rank; at < before; at += team.size) reduce_one(at);
+    // The elements before the first vector and those after the last.
+    for (size_t i = team.rank; i < before + (count - end); i += team.size) reduce_one(i < before ? i : end + (i - before));
     if (only_elements) {
       for (size_t at = before + team.rank * kLanes; at < end; at += kUnroll * stride) reduce_elements(at, stride, end);
     } else {
       for (size_t at = before + team.rank * kLanes; at < end; at += stride) reduce_mixed(at);
     }
-    for (size_t at = end + team.rank; at < count; at += team.size) reduce_one(at);
   }
 };
 

@@ -107,6 +107,7 @@ struct InterpreterArguments {
   double weight;   // of kInput
   double divisor;  // 1 when nothing is divided
   ReduceOp op;
+  Protocol protocol;
   Watch watch;
 };
 

@@ -125,10 +125,10 @@ bool DeviceWorld::run() {
     arguments.weight = rank.host->weight;
     arguments.divisor = plan.divisor * rank.host->divisor;
     arguments.op = plan.reduce != nullptr ? case_.op : ReduceOp::kSum;
+    arguments.protocol = options_.protocol;
     arguments.watch = rank.report.watch(options_.timeout_ns);
     const DType dtype = plan.reduce != nullptr ? case_.dtype : DType::kUint8;
-    launched &=
-        device::launch_interpreter(dtype, options_.protocol, arguments, options_.threads, rank.stream.get()) == cudaSuccess;
+    launched &= device::launch_interpreter(dtype, arguments, options_.threads, rank.stream.get()) == cudaSuccess;
   }
   for (const auto& rank : ranks_) {
     if (options_.aborts) std::atomic_ref<uint32_t>(rank->report.get().abort).store(1, std::memory_order_relaxed);
