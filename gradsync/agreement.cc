@@ -110,6 +110,14 @@ Status Synchronizer::allocate() {
   requests_.resize(layout_.buckets.size());
   jobs_.resize(layout_.buckets.size());
   times_.resize(layout_.buckets.size());
+  arrivals_ns_.resize(static_cast<size_t>(size_));
+  gimbal_stats_t engine = GIMBAL_STATS_INIT;
+  RETURN_IF_ERROR(from_c(gimbal_comm_stats(comm_, &engine)));
+  clock_offset_ns_ = engine.clock_offset_ns;
+  // Between any two ranks; the largest is everybody's.
+  RETURN_IF_ERROR(
+      from_c(gimbal_all_reduce(&engine.clock_error_ns, &clock_error_ns_, 1, GIMBAL_INT64, GIMBAL_MAX, comm_, nullptr)));
+  clock_error_ns_ *= 2;
   stats_.buckets = layout_.buckets.size();
   for (const Parameter& parameter : parameters_) stats_.bytes += parameter.bytes();
   if (in_background) RETURN_IF_ERROR(make_reducer());

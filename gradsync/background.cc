@@ -1,4 +1,7 @@
 // Steps whose buckets are reduced by the worker's thread: what is not an all-reduce of the gradients as they are.
+#include <algorithm>
+#include <limits>
+
 #include "base/deadline.h"
 #include "gradsync/calls.h"
 #include "gradsync/codec_reducer.h"
@@ -25,6 +28,9 @@ Status Synchronizer::begin_background_step() {
       return gimbal_all_reduce_start(&active_here_, &active_anywhere_, 1, GIMBAL_INT32, GIMBAL_MAX, comm_, nullptr, request);
     }));
   }
+  gimbal_request_t arrivals = nullptr;
+  RETURN_IF_ERROR(say_arrival(&arrivals));
+  RETURN_IF_ERROR(from_c(gimbal_wait(&arrivals)));
   total_ = options_.reduction == GIMBAL_GRADSYNC_SUM ? 1.0 : static_cast<double>(size_);
   if (options_.reduction == GIMBAL_GRADSYNC_SUM || (!weighted() && !options_.uneven)) return {};
   const double own = *weight_;
@@ -88,10 +94,27 @@ void Synchronizer::record_step() {
     stats_.sent_bytes += reducer_->sent_bytes() - sent_before_;
     sent_before_ = reducer_->sent_bytes();
   }
-  gimbal_stats_t engine = GIMBAL_STATS_INIT;
-  if (gimbal_comm_stats(comm_, &engine) != GIMBAL_OK) return;
-  stats_.late_rank = engine.last_arrived_rank;
-  stats_.late_ns = engine.last_arrived_ns;
+  find_late_rank();
+}
+
+// A step says when the one before it was complete: while its own gradients are computed that costs nobody anything.
+Status Synchronizer::say_arrival(gimbal_request_t* request) {
+  if (size_ == 1) return {};
+  return from_c(gimbal_all_gather_start(&said_arrival_ns_, arrivals_ns_.data(), 1, GIMBAL_INT64, comm_, nullptr, request));
+}
+
+void Synchronizer::find_late_rank() {
+  stats_.late_rank = -1;
+  stats_.late_ns = 0;
+  if (stats_.steps < 2 || size_ == 1) return;
+  const auto last = std::ranges::max_element(arrivals_ns_);
+  int64_t before_ns = std::numeric_limits<int64_t>::min();
+  for (auto it = arrivals_ns_.begin(); it != arrivals_ns_.end(); ++it) {
+    if (it != last) before_ns = std::max(before_ns, *it);
+  }
+  if (*last - before_ns <= clock_error_ns_) return;
+  stats_.late_rank = static_cast<int32_t>(last - arrivals_ns_.begin());
+  stats_.late_ns = static_cast<uint64_t>(*last - before_ns);
 }
 
 size_t Synchronizer::state_bytes() const {

@@ -16,6 +16,7 @@ Synchronizer::~Synchronizer() {
   // Requests under way write into the memory; after an error they are done, so neither waits long.
   for (gimbal_request_t& request : requests_) gimbal_wait(&request);
   gimbal_wait(&active_request_);
+  gimbal_wait(&arrivals_request_);
   // Fails on a communicator that has failed, which frees the memory with itself then.
   gimbal_mem_free(comm_, memory_);
 }
@@ -81,7 +82,7 @@ Status Synchronizer::start_complete_buckets() {
   while (started_ < layout_.buckets.size() && missing_[started_] == 0) {
     if (started_ == 0) RETURN_IF_ERROR(say_active());
     RETURN_IF_ERROR(start(started_));
-    ++started_;
+    if (++started_ == layout_.buckets.size()) arrival_ns_ = monotonic_ns() + clock_offset_ns_;
   }
   return {};
 }
@@ -89,14 +90,17 @@ Status Synchronizer::start_complete_buckets() {
 // Ranks that have joined need to know whether there is a step at all: the first thing that a step sends.
 Status Synchronizer::say_active() {
   first_start_ns_ = monotonic_ns();
+  said_arrival_ns_ = arrival_ns_;
   if (worker_ != nullptr) {
     worker_->give([this] { return begin_background_step(); });
     return worker_->status();
   }
-  if (!options_.uneven || joined_) return {};
-  active_here_ = 1;
-  return from_c(
-      gimbal_all_reduce_start(&active_here_, &active_anywhere_, 1, GIMBAL_INT32, GIMBAL_MAX, comm_, nullptr, &active_request_));
+  if (options_.uneven && !joined_) {
+    active_here_ = 1;
+    RETURN_IF_ERROR(from_c(gimbal_all_reduce_start(&active_here_, &active_anywhere_, 1, GIMBAL_INT32, GIMBAL_MAX, comm_,
+                                                   nullptr, &active_request_)));
+  }
+  return say_arrival(&arrivals_request_);
 }
 
 Status Synchronizer::start(size_t bucket) {
@@ -191,6 +195,7 @@ Status Synchronizer::wait_all() {
   if (state_ != State::kEnded) return {Code::kInvalidUsage, "wait before step_end"};
   const int64_t begun = monotonic_ns();
   RETURN_IF_ERROR(from_c(gimbal_wait(&active_request_)));
+  RETURN_IF_ERROR(from_c(gimbal_wait(&arrivals_request_)));
   for (size_t bucket = 0; bucket < layout_.buckets.size(); ++bucket) RETURN_IF_ERROR(finish(bucket));
   add_exposed(begun);
   record_step();

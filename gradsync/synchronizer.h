@@ -85,6 +85,8 @@ class Synchronizer {
   void give_bucket(size_t bucket);
   Status begin_background_step();
   Status wait_for_job(uint64_t job);
+  Status say_arrival(gimbal_request_t* request);
+  void find_late_rank();
   void add_exposed(int64_t begun_ns);
   void record_step();
   Status look_for_done();
@@ -129,6 +131,13 @@ class Synchronizer {
   int32_t active_here_ = 1;
   int32_t active_anywhere_ = 0;
   gimbal_request_t active_request_ = nullptr;
+  // When the last bucket of the last step was started here, on rank 0's clock, and on every rank, of the step before.
+  int64_t arrival_ns_ = 0;
+  int64_t said_arrival_ns_ = 0;
+  std::vector<int64_t> arrivals_ns_;
+  gimbal_request_t arrivals_request_ = nullptr;
+  int64_t clock_offset_ns_ = 0;
+  int64_t clock_error_ns_ = 0;
   bool order_is_agreed_ = false;
   int64_t first_start_ns_ = 0;
   int64_t exposed_ns_ = 0;

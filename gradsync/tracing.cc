@@ -54,13 +54,11 @@ void Synchronizer::record_consumption(size_t bucket) {
 
 Status Synchronizer::write_timeline(const char* path) {
   RETURN_IF_ERROR(require_between_steps("timeline"));
-  gimbal_stats_t engine = GIMBAL_STATS_INIT;
-  RETURN_IF_ERROR(from_c(gimbal_comm_stats(comm_, &engine)));
   std::vector<Span> own = caller_recorder_.spans();
   own.insert(own.end(), worker_recorder_.spans().begin(), worker_recorder_.spans().end());
   for (Span& span : own) {
-    span.begin_ns += engine.clock_offset_ns;
-    span.end_ns += engine.clock_offset_ns;
+    span.begin_ns += clock_offset_ns_;
+    span.end_ns += clock_offset_ns_;
   }
   const uint64_t count = own.size();
   std::vector<uint64_t> counts(static_cast<size_t>(size_));

@@ -173,8 +173,8 @@ typedef struct {
   uint64_t all_exposed_ns; /* sum over steps */
   uint64_t overlap_ns;     /* last step: of span_ns, what was not exposed */
   uint64_t sent_bytes; /* last step: that this rank sent; of an all-reduce, what it takes at least: 2 (n-1)/n of its bytes */
-  int32_t late_rank;   /* that arrived last most often in the recent operations; -1: nobody stands out */
-  uint64_t late_ns;    /* how late it was there, mean */
+  int32_t late_rank;   /* whose last gradient came last in the step before the last; -1: none, as far as clocks tell */
+  uint64_t late_ns;    /* after the last one of the others */
 } gimbal_gradsync_stats_t;
 #define GIMBAL_GRADSYNC_STATS_INIT \
   { sizeof(gimbal_gradsync_stats_t), 0, 0, 0, 0, 0, 0, 0, 0, -1, 0 }

@@ -3,11 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
+#include "base/deadline.h"
 #include "tests/support/communicator.h"
 #include "tests/support/gradient_synchronizer.h"
 #include "tests/support/ranks.h"
@@ -226,6 +228,60 @@ TEST_P(GradientSync, GivesTheSameMeansOfMicroBatchesForEveryBucketSize) {
       EXPECT_THAT(sync.gradient(3), ::testing::Each(6.0F)) << bucket_bytes;
       EXPECT_EQ(sync.stats().steps, 1u);
     }
+  });
+}
+
+// The communicator's deterministic mode adds each element by one tree over ranks: neither buckets nor their order matter.
+TEST_P(GradientSync, DeterministicallyGivesTheSameBitsForEveryBucketSizeAndOrder) {
+  run_ranks(GetParam(), 3, [](const RankContext& context) {
+    std::vector<float> first;
+    for (const size_t bucket_bytes : {size_t{256}, size_t{5000}, size_t{1} << 20}) {
+      gimbal_gradsync_options_t options = GIMBAL_GRADSYNC_OPTIONS_INIT;
+      options.bucket_bytes = bucket_bytes;
+      options.first_bucket_bytes = bucket_bytes;
+      const RankContext own = {context.rank, context.size, context.rendezvous + "-" + std::to_string(bucket_bytes)};
+      gimbal_config_t config = rank_config(own);
+      config.deterministic = 1;
+      GradientSynchronizer sync(config, kCounts, options);
+      std::vector<size_t> order = {4, 3, 2, 1, 0};
+      if (bucket_bytes == 5000) std::ranges::rotate(order, order.begin() + context.rank);
+      for (int step = 0; step < 2; ++step) {
+        for (const size_t i : order) {
+          for (size_t k = 0; k < kCounts[i]; ++k) {
+            // Sums of these depend on the order of additions.
+            sync.gradient(i)[k] = 1.0F / static_cast<float>(static_cast<size_t>(7 * context.rank + 3) + k * (i + 1));
+          }
+          sync.ready(i);
+        }
+        sync.end();
+      }
+      std::vector<float> all;
+      for (size_t i = 0; i < kCounts.size(); ++i) all.insert(all.end(), sync.gradient(i).begin(), sync.gradient(i).end());
+      if (first.empty()) first = all;
+      EXPECT_EQ(all, first) << "buckets of " << bucket_bytes;
+    }
+  });
+}
+
+// The step's numbers add up, and the rank that does something else first in every step is named.
+TEST_P(GradientSync, SaysWhatAStepCostAndWhoIsLate) {
+  run_ranks(GetParam(), 3, [](const RankContext& context) {
+    Sync sync(context, small_buckets());
+    int named = 0;
+    constexpr int kSteps = 13;
+    for (int step = 0; step < kSteps; ++step) {
+      const Deadline work = Deadline::after_ms(context.rank == 1 ? 20 : 0);
+      while (!work.passed()) sched_yield();
+      sync.backward(1.0F);
+      sync.end();
+      if (sync.stats().late_rank == 1 && sync.stats().late_ns > 0) ++named;
+    }
+    const gimbal_gradsync_stats_t stats = sync.stats();
+    EXPECT_EQ(stats.overlap_ns + stats.exposed_ns, stats.span_ns);
+    EXPECT_GE(stats.sent_bytes, stats.bytes * 4 / 3);  // 2 (n - 1) / n, and what aligns parameters
+    EXPECT_LE(stats.sent_bytes, stats.bytes * 4 / 3 + kCounts.size() * 64 * 4 / 3);
+    // On a busy machine another rank may be held up longer in a few steps.
+    EXPECT_GT(named, kSteps / 2);
   });
 }
 
