@@ -38,7 +38,8 @@ class Benchmark {
     report_.start_time = utc_now();
     RETURN_IF_ERROR(check_ranks());
     ASSIGN_OR_RETURN(report_.places, rank_.gather_places());
-    if (!options_.json_lines) print(format_head(options_, report_.places));
+    ASSIGN_OR_RETURN(const std::string how, rank_.explain(options_.max_bytes));
+    if (!options_.json_lines) print(format_head(options_, report_.places, how));
     for (size_t cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) RETURN_IF_ERROR(run_all_types());
     ASSIGN_OR_RETURN(report_.summary.host_bytes, rank_.most_host_bytes());
     if (!options_.json_lines) print(format_foot(options_, report_.summary));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -130,6 +131,13 @@ Result<std::vector<RankPlace>> BenchRank::gather_places() const {
   RETURN_IF_ERROR(to_status(gimbal_all_gather(&own, all.data(), sizeof(own), GIMBAL_UINT8, comm_, nullptr),
                             "all_gather of the ranks' places"));
   return all;
+}
+
+Result<std::string> BenchRank::explain(size_t bytes) const {
+  std::array<char, 4096> text = {};
+  RETURN_IF_ERROR(
+      to_status(gimbal_explain(comm_, GIMBAL_ALL_REDUCE, bytes, GIMBAL_FLOAT32, text.data(), text.size()), "explain"));
+  return std::string(text.data());
 }
 
 Result<size_t> BenchRank::most_host_bytes() const {

@@ -60,6 +60,8 @@ class BenchRank {
   // values of rank 0, then of rank 1, ...; each rank gives as many.
   Result<std::vector<double>> gather(const std::vector<double>& values) const;
   Result<std::vector<RankPlace>> gather_places() const;
+  // What the library says of an all-reduce of so many bytes: the algorithm, and the transport between nodes.
+  Result<std::string> explain(size_t bytes) const;
   // Host memory that the communicator holds, at the rank that holds most.
   Result<size_t> most_host_bytes() const;
 

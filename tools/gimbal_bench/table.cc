@@ -91,7 +91,7 @@ std::string shown_op(const Operation& operation) {
 
 Rank shown_root(const Operation& operation) { return has_root(operation.kind) ? operation.root : -1; }
 
-std::string format_head(const Options& options, const std::vector<RankPlace>& places) {
+std::string format_head(const Options& options, const std::vector<RankPlace>& places, const std::string& how) {
   const std::string step =
       options.factor == 0 ? format("%zu(bytes)", options.step_bytes) : format("%zu(factor)", options.factor);
   std::string text = format("# gimbal-bench %d.%d.%d, libgimbal %s\n", GIMBAL_VERSION_MAJOR, GIMBAL_VERSION_MINOR,
@@ -111,6 +111,7 @@ std::string format_head(const Options& options, const std::vector<RankPlace>& pl
     text += format("#  Rank %2zu Group  0 Pid %6lld on %10s %s%s\n", rank, static_cast<long long>(place.pid), place.host,
                    options.on_device ? "" : "cpus ", options.on_device ? place.device : place.cpus);
   }
+  text += format("#\n# An all-reduce of %zu bytes: ", options.max_bytes) + how + "\n";
   return text + "#\n" + format_columns(options);
 }
 

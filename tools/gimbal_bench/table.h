@@ -23,7 +23,8 @@ struct Summary {
   [[nodiscard]] double average_busbw() const { return halves == 0 ? 0 : busbw_sum / static_cast<double>(halves); }
 };
 
-std::string format_head(const Options& options, const std::vector<RankPlace>& places);
+// how: what the library says of an all-reduce of the largest size.
+std::string format_head(const Options& options, const std::vector<RankPlace>& places, const std::string& how);
 std::string format_row(const Options& options, const Row& row);
 std::string format_foot(const Options& options, const Summary& summary);
 
