@@ -47,7 +47,7 @@ std::vector<VerbsPort> choose_rails(std::vector<VerbsPort> ports, const Bootstra
   const auto is_near = [&](const VerbsPort& port) { return std::ranges::count(nearest, port.device) > 0; };
   if (std::ranges::any_of(ports, is_near)) {
     if (options.settings.rails == 0) std::erase_if(ports, [&](const VerbsPort& port) { return !is_near(port); });
-    std::ranges::stable_partition(ports, is_near);
+    std::stable_partition(ports.begin(), ports.end(), is_near);
   }
   const auto own = static_cast<size_t>(options.rank);
   const auto is_neighbour = [&](const PeerIdentity& peer) { return peer.node == mesh.peers()[own].node; };

@@ -33,7 +33,6 @@ double lane_gbits(uint8_t speed) {
     case 2:
       return 5;
     case 4:
-      return 10;
     case 8:
       return 10;
     case 16:
