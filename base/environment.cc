@@ -22,10 +22,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"GIMBAL_CHUNK_BYTES", "4K to 64M", "measured at start", "Bytes of a staged chunk of the node-direct algorithms."},
     {"GIMBAL_CONNECT_TIMEOUT", "duration", "120s", "Deadline of gimbal_comm_create."},
     {"GIMBAL_CUDA_PATH", "auto, staged, native", "auto",
-     "How small all-reduces on device memory are carried out: by one kernel that reaches the peers' memory where that is "
-     "possible "
-     "(`auto`; `native` makes it an error where it is not), or by way of the host like everything else (`staged`). "
-     "docs/cuda.md."},
+     "How collectives on device memory are carried out inside a node: by kernels that reach the peers' memory where that is "
+     "possible (`auto`; `native` makes it an error where it is not), or by way of the host (`staged`). docs/cuda.md."},
     {"GIMBAL_DETERMINISTIC", "0 or 1", "0",
      "Sums follow one fixed binary tree over ranks, whatever the size, algorithm and placement (docs/numerics.md)."},
     {"GIMBAL_EMULATE_NODES", "ranks per node, in turn: 2 or 3,1", "none",

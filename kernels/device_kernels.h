@@ -29,13 +29,15 @@ class DeviceKernels {
   DeviceKernels& operator=(const DeviceKernels&) = delete;
   virtual ~DeviceKernels() = default;
 
-  // Of the all-reduces of one kernel, whatever type and operation: how many blocks the current device holds at once. Loads them
-  // too: a kernel that is loaded at its first launch may have to wait for one that waits for it.
-  virtual Result<size_t> load_all_reduces() = 0;
+  // Of the kernels below, whatever type and operation: how many blocks the current device holds at once. Loads them too: a
+  // kernel that is loaded at its first launch may have to wait for one that waits for it.
+  virtual Result<size_t> load() = 0;
   // Of each rank's packet memory, for messages of up to so many bytes.
   virtual size_t packet_memory_bytes(Rank nranks, size_t one_shot_bytes, size_t two_shot_bytes) = 0;
   virtual Status all_reduce(NativeForm form, DType dtype, const device::NativeArguments& arguments, GridShape shape,
                             CudaStream stream) = 0;
+  // By slots (Protocol::kSimple). Collectives that add nothing: kUint8 and kSum, whatever their type.
+  virtual Status interpret(DType dtype, const device::InterpreterArguments& arguments, unsigned threads, CudaStream stream) = 0;
 };
 
 // What this program was linked with; nullptr in a build without.

@@ -18,7 +18,7 @@ Status check(cudaError_t error, const char* call) {
 
 class LinkedKernels final : public DeviceKernels {
  public:
-  Result<size_t> load_all_reduces() override {
+  Result<size_t> load() override {
     int device = 0;
     int multiprocessors = 0;
     RETURN_IF_ERROR(check(cudaGetDevice(&device), "cudaGetDevice"));
@@ -28,7 +28,8 @@ class LinkedKernels final : public DeviceKernels {
     for (int dtype = 0; dtype < kPublicDTypeCount; ++dtype) {
       for (int op = 0; op < kReduceOpCount; ++op) {
         if (!is_supported(static_cast<DType>(dtype), static_cast<ReduceOp>(op))) continue;
-        for (const device::KernelKind kind : {device::KernelKind::kOneShot, device::KernelKind::kTwoShot}) {
+        for (const device::KernelKind kind :
+             {device::KernelKind::kOneShot, device::KernelKind::kTwoShot, device::KernelKind::kInterpreterSimple}) {
           int blocks = 0;
           RETURN_IF_ERROR(check(device::blocks_per_multiprocessor(kind, static_cast<DType>(dtype), static_cast<ReduceOp>(op),
                                                                   device::kMaxThreads, &blocks),
@@ -50,6 +51,12 @@ class LinkedKernels final : public DeviceKernels {
     const cudaError_t error = launch(dtype, arguments, {shape.blocks, shape.threads}, reinterpret_cast<cudaStream_t>(stream));
     return check(error,
                  form == NativeForm::kOneShot ? "launch of the one-shot all-reduce" : "launch of the two-shot all-reduce");
+  }
+
+  Status interpret(DType dtype, const device::InterpreterArguments& arguments, unsigned threads, CudaStream stream) override {
+    return check(device::launch_interpreter(dtype, device::Protocol::kSimple, arguments, threads,
+                                            reinterpret_cast<cudaStream_t>(stream)),
+                 "launch of the interpreter");
   }
 };
 

@@ -15,13 +15,13 @@ namespace {
 // Of communicators whose last kernel is behind something that does not end: it may still want its memory.
 struct AbandonedSetups {
   std::mutex mutex;
-  std::vector<std::unique_ptr<NativeSetup>> setups;  // guarded by mutex
+  std::vector<std::pair<std::unique_ptr<NativeSetup>, std::unique_ptr<DevicePlans>>> setups;  // guarded by mutex
 };
 
-void abandon(std::unique_ptr<NativeSetup> setup) {
+void abandon(std::unique_ptr<NativeSetup> setup, std::unique_ptr<DevicePlans> plans) {
   auto& abandoned = ProcessRegistry::instance().permanent<AbandonedSetups>("cuda-abandoned-setups");
   const std::lock_guard<std::mutex> lock(abandoned.mutex);
-  abandoned.setups.push_back(std::move(setup));
+  abandoned.setups.emplace_back(std::move(setup), std::move(plans));
 }
 
 }  // namespace
@@ -56,7 +56,8 @@ DeviceOperations::DeviceOperations(Communicator& communicator, Cuda& cuda, int d
       device_(device),
       lanes_(cuda, [&communicator] { communicator.ring_self(); }),
       events_(std::make_shared<EventPool>(cuda)),
-      setup_(std::make_unique<NativeSetup>(communicator, cuda, device)) {
+      setup_(std::make_unique<NativeSetup>(communicator, cuda, device)),
+      plans_(std::make_unique<DevicePlans>(cuda, *setup_)) {
   communicator_.watch_device(setup_.get());
 }
 
@@ -65,12 +66,12 @@ DeviceOperations::~DeviceOperations() {
   setup_->abort();
   constexpr int64_t kPatienceMs = 5000;
   const Deadline patience = Deadline::after_ms(kPatienceMs);
-  while (last_native_.event != nullptr && !patience.passed()) {
-    const Result<bool> ended = cuda_.has_happened(*last_native_.event);
+  while (last_kernel_.event != nullptr && !patience.passed()) {
+    const Result<bool> ended = cuda_.has_happened(*last_kernel_.event);
     if (!ended.ok() || *ended) return;
     sched_yield();
   }
-  if (last_native_.event != nullptr) abandon(std::move(setup_));
+  if (last_kernel_.event != nullptr) abandon(std::move(setup_), std::move(plans_));
 }
 
 Status DeviceOperations::run(const Call& call) { return enqueue(call, false).status(); }
@@ -108,9 +109,12 @@ Result<std::unique_ptr<EnqueuedCall>> DeviceOperations::begin(const Call& call, 
 
 Result<std::unique_ptr<EnqueuedCall>> DeviceOperations::begin_ready(const Call& call, bool awaited) {
   if (setup_->is_native() && NativeCall::can_serve(call)) {
-    return std::unique_ptr<EnqueuedCall>(new NativeCall(communicator_, cuda_, *setup_, events_, last_native_, call));
+    return std::unique_ptr<EnqueuedCall>(new NativeCall(communicator_, cuda_, *setup_, events_, last_kernel_, call));
   }
   ASSIGN_OR_RETURN(const bool capturing, cuda_.is_capturing(call.stream));
+  if (setup_->is_native()) {
+    if (const auto algorithm = plans_->algorithm_for(call)) return begin_scheduled(call, *algorithm, capturing);
+  }
   if (capturing) {
     return refuse_capture(call, "goes by way of the host, which a CUDA graph cannot replay: call it outside the capture");
   }
@@ -118,6 +122,21 @@ Result<std::unique_ptr<EnqueuedCall>> DeviceOperations::begin_ready(const Call& 
   Result<std::shared_ptr<StagingLane>> lane = lanes_.take(std::min(plan.pieces(), StagingPlan::kMostSlots), plan.slot_bytes());
   if (!lane.ok()) return communicator_.fail(lane.status(), nullptr);
   return std::unique_ptr<EnqueuedCall>(new StagedCall(communicator_, cuda_, call, plan, std::move(lane).value(), awaited));
+}
+
+Result<std::unique_ptr<EnqueuedCall>> DeviceOperations::begin_scheduled(const Call& call, std::string_view algorithm,
+                                                                        bool capturing) {
+  const DevicePlan* plan = plans_->find(call, algorithm);
+  if (plan == nullptr) {
+    if (capturing) {
+      return refuse_capture(call, "needs memory for its plan, which a capture cannot take: make the same call once before it");
+    }
+    Result<const DevicePlan*> made = plans_->make(call, algorithm);
+    if (!made.ok()) return communicator_.fail(made.status(), nullptr);
+    plan = *made;
+  }
+  return std::unique_ptr<EnqueuedCall>(
+      new ScheduledCall(communicator_, cuda_, *setup_, events_, last_kernel_, call, *plan, plans_->scratch()));
 }
 
 Status DeviceOperations::check_device(const Call& call) {

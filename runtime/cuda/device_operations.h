@@ -1,15 +1,19 @@
-// A communicator's operations on device memory: they enqueue on the caller's stream and return. Small all-reduces are one
-// kernel where the ranks reach each other's memory (NativeSetup), everything else goes by way of the host (StagedCall).
+// A communicator's operations on device memory: they enqueue on the caller's stream and return. Where the ranks reach each
+// other's memory (NativeSetup) a collective is one kernel (NativeCall, ScheduledCall); everything else goes by way of the host
+// (StagedCall).
 //
 // The communicator works on one device, that of its first call on device memory. Used by the communicator's caller.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "base/cuda.h"
 #include "runtime/cuda/enqueued_call.h"
-#include "runtime/cuda/native_call.h"
+#include "runtime/cuda/kernel_call.h"
 #include "runtime/cuda/native_setup.h"
+#include "runtime/cuda/scheduled_call.h"
 #include "runtime/cuda/staging_lanes.h"
 
 namespace gimbal {
@@ -38,6 +42,7 @@ class DeviceOperations {
   Result<std::unique_ptr<EnqueuedCall>> enqueue(const Call& call, bool awaited);
   // With everything set up.
   Result<std::unique_ptr<EnqueuedCall>> begin_ready(const Call& call, bool awaited);
+  Result<std::unique_ptr<EnqueuedCall>> begin_scheduled(const Call& call, std::string_view algorithm, bool capturing);
   Status check_device(const Call& call);
   Status refuse_capture(const Call& call, const std::string& why);
 
@@ -47,7 +52,8 @@ class DeviceOperations {
   StagingLanes lanes_;
   std::shared_ptr<EventPool> events_;
   std::unique_ptr<NativeSetup> setup_;
-  LastNative last_native_;
+  std::unique_ptr<DevicePlans> plans_;
+  LastKernel last_kernel_;
 };
 
 }  // namespace gimbal

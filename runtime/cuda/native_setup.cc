@@ -14,6 +14,7 @@ namespace gimbal {
 namespace {
 
 constexpr size_t kObstacleBytes = 512;
+constexpr size_t kAlignment = 256;  // of parts of an allocation, as cudaMalloc's
 
 template <size_t kSize>
 void copy_text(const std::string& from, char (&to)[kSize]) {
@@ -70,6 +71,7 @@ NativeSetup::NativeSetup(Communicator& communicator, Cuda& cuda, int device)
 NativeSetup::~NativeSetup() {
   for (void* const pointer : imported_) cuda_.close_imported(pointer);
   if (report_ != nullptr) cuda_.free_pinned(report_);
+  if (uploads_ != nullptr) cuda_.destroy_stream(uploads_);
 }
 
 // A model of a node of GPUs: a hop takes 2.5 us, a link moves 350 GB/s; one-shot sends n - 1 times the message over it,
@@ -102,18 +104,21 @@ Status NativeSetup::take_own_memory(Record& mine) {
   mine.process = ProcessRegistry::instance().permanent<ProcessNumber>("cuda-process").value;
   mine.device = device_;
   mine.has_mps = cuda_.is_shared_by_processes(device_) ? 1 : 0;
-  ASSIGN_OR_RETURN(mine.resident_blocks, kernels_->load_all_reduces());
+  ASSIGN_OR_RETURN(mine.resident_blocks, kernels_->load());
   ASSIGN_OR_RETURN(void* const pinned, cuda_.allocate_pinned(sizeof(device::DeviceReport)));
   report_ = new (pinned) device::DeviceReport();
   const Rank nranks = communicator_.size();
-  const size_t bytes = kernels_->packet_memory_bytes(nranks, one_shot_limit(nranks), kMostBytes);
-  ASSIGN_OR_RETURN(own_, PacketMemory::create(cuda_, bytes));
+  const size_t half_bytes = (kernels_->packet_memory_bytes(nranks, one_shot_limit(nranks), kMostBytes) / 2 + kAlignment - 1) /
+                            kAlignment * kAlignment;
+  layout_ = {.nranks = nranks, .channels = kChannels, .slot_count = kSlots, .slot_bytes = kSlotBytes};
+  ASSIGN_OR_RETURN(uploads_, cuda_.create_stream());
+  ASSIGN_OR_RETURN(own_, PacketMemory::create(cuda_, 2 * half_bytes + layout_.region_bytes()));
   mine.pointer = reinterpret_cast<uintptr_t>(own_->allocation());
   RETURN_IF_ERROR(ProcessRegistry::instance().find_or_create<PacketMemory>(
       registry_key(mine.pointer), [&]() -> Result<std::shared_ptr<PacketMemory>> { return own_; }));
   arguments_.rank = communicator_.rank();
   arguments_.nranks = nranks;
-  arguments_.half_bytes = bytes / 2;
+  arguments_.half_bytes = half_bytes;
   arguments_.watch = {own_->state(), report_, static_cast<uint64_t>(communicator_.settings().timeout_ms) * 1'000'000};
   arguments_.packets[static_cast<size_t>(arguments_.rank)] = own_->packets();
   // Ranks that are threads need no handle, and some machines give none.
@@ -166,6 +171,7 @@ Status NativeSetup::read_records() {
   for (Rank peer = 0; peer < communicator_.size() && obstacle_.empty(); ++peer) {
     if (peer != communicator_.rank()) obstacle_ = reach(peer, mine, records[static_cast<size_t>(peer)]).message();
   }
+  if (obstacle_.empty()) obstacle_ = lay_links().message();
   copy_text(obstacle_, verdict.obstacle);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(&verdict, 1));
   return exchange({bytes.begin(), bytes.end()});
@@ -218,6 +224,18 @@ Status NativeSetup::reach(Rank peer, const Record& mine, const Record& theirs) {
   return {};
 }
 
+Status NativeSetup::upload(void* to, const void* from, size_t bytes) const {
+  RETURN_IF_ERROR(cuda_.copy(to, from, bytes, uploads_));
+  return cuda_.synchronize(uploads_);
+}
+
+Status NativeSetup::lay_links() {
+  std::array<std::byte*, device::kMaxNativeRanks> regions = {};
+  for (Rank rank = 0; rank < layout_.nranks; ++rank) regions[static_cast<size_t>(rank)] = region(rank);
+  const std::vector<device::DeviceLink> links = make_links(layout_, arguments_.rank, regions);
+  return upload(region(arguments_.rank) + layout_.tables_at(), links.data(), links.size() * sizeof(links[0]));
+}
+
 Status NativeSetup::read_verdicts() {
   std::vector<Verdict> verdicts(static_cast<size_t>(communicator_.size()));
   std::memcpy(verdicts.data(), received_.data(), received_.size());
@@ -231,7 +249,8 @@ Status NativeSetup::read_verdicts() {
   if (obstacle_.empty()) return {};
   // Nothing is given back before the end: freeing would wait for streams that wait for this rank's next call.
   if (is_forced_) return {Code::kUnsupported, "GIMBAL_CUDA_PATH=native, but " + obstacle_};
-  const std::string text = "all-reduces on device memory go by way of the host: " + obstacle_;
+  const std::string text = "calls on device memory go by way of the host: " + obstacle_;
+  if (own_ != nullptr && communicator_.settings().strict) return {Code::kUnsupported, "GIMBAL_STRICT=1: " + text};
   // What the user chose or the job is no warning; what the machine refuses is, and one rank says it.
   if (own_ != nullptr && communicator_.rank() == 0) {
     communicator_.log().warning(text);
@@ -267,7 +286,7 @@ Status NativeSetup::report() const {
     case device::DeviceError::kTimeout:
       return {Code::kTimeout, "the kernel waited " + std::to_string(communicator_.settings().timeout_ms) + " ms for " + peer};
     case device::DeviceError::kMismatch:
-      return {Code::kMismatch, peer + " has launched an all-reduce of another count, type or operation"};
+      return {Code::kMismatch, peer + " has launched another call: another collective, count, type, operation or root"};
     case device::DeviceError::kUnsupported:
       return {Code::kInternal, "the kernel does not know its operation"};
   }

@@ -1,9 +1,9 @@
-// What the ranks of a communicator tell each other once, so that a kernel of each reaches the packet memory of all: who is in
-// which process, on which device, and where its memory is.
+// What the ranks of a communicator tell each other once, so that a kernel of each reaches the memory of all: who is in which
+// process, on which device, and where its packet memory and its ends of the interpreters' links are.
 //
 // Every rank makes the same two exchanges at its first collective on device memory, by started operations like any other; they
-// end alike on all: with a native all-reduce for everybody, or with the first rank's obstacle for everybody, and small
-// all-reduces then go by way of the host.
+// end alike on all: with kernels for everybody, or with the first rank's obstacle for everybody, and all calls then go by way
+// of the host.
 //
 // Used by the communicator's caller; abort word and report by any thread.
 #pragma once
@@ -16,12 +16,13 @@
 
 #include "base/cuda.h"
 #include "kernels/device_kernels.h"
+#include "runtime/cuda/link_layout.h"
 #include "runtime/started_operations.h"
 
 namespace gimbal {
 
-// A rank's packet memory and its kernels' state. Ranks of one process hold each other's: a peer's kernel may write to it as
-// long as the peer's communicator is there.
+// A rank's packet memory, its ends of the links, and its kernels' state. Ranks of one process hold each other's: a peer's
+// kernel may write to it as long as the peer's communicator is there.
 class PacketMemory {
  public:
   static Result<std::shared_ptr<PacketMemory>> create(Cuda& cuda, size_t bytes);
@@ -42,8 +43,13 @@ class PacketMemory {
 
 class NativeSetup {
  public:
-  // Above it bandwidth counts, and packets are twice the data (docs/cuda.md).
+  // Of an all-reduce without a schedule: above it bandwidth counts, and packets are twice the data (docs/cuda.md).
   static constexpr size_t kMostBytes = size_t{256} << 10;
+  // Of the interpreters' links: a block for each channel, and slots for a plan whose ranks do not move in step. How many a
+  // device wants is a measurement that is still to be made.
+  static constexpr uint8_t kChannels = 4;
+  static constexpr uint32_t kSlots = 8;
+  static constexpr size_t kSlotBytes = size_t{32} << 10;
 
   // The device is current.
   NativeSetup(Communicator& communicator, Cuda& cuda, int device);
@@ -63,6 +69,12 @@ class NativeSetup {
   [[nodiscard]] const device::NativeArguments& arguments() const { return arguments_; }
   [[nodiscard]] size_t most_blocks() const { return most_blocks_; }
   static size_t one_shot_limit(Rank nranks);
+  [[nodiscard]] const LinkLayout& links() const { return layout_; }
+  // On the device, by peer and channel.
+  [[nodiscard]] const device::DeviceLink* outgoing_links() const { return tables(); }
+  [[nodiscard]] const device::DeviceLink* incoming_links() const { return tables() + layout_.links(); }
+  // To the device; waits for nothing else than the copy.
+  Status upload(void* to, const void* from, size_t bytes) const;
 
   // Kernels under way and later ones return at once.
   void abort() const;
@@ -82,12 +94,22 @@ class NativeSetup {
   Status read_verdicts();
   void count_blocks(const std::vector<Record>& records);
   Status reach(Rank peer, const Record& mine, const Record& theirs);
+  Status lay_links();
+  // A rank's part of the links, as this rank reaches it.
+  [[nodiscard]] std::byte* region(Rank rank) const {
+    return arguments_.packets[static_cast<size_t>(rank)] + 2 * arguments_.half_bytes;
+  }
+  [[nodiscard]] const device::DeviceLink* tables() const {
+    return reinterpret_cast<const device::DeviceLink*>(region(arguments_.rank) + layout_.tables_at());
+  }
 
   Communicator& communicator_;
   Cuda& cuda_;
   DeviceKernels* const kernels_;
   const int device_;
   device::DeviceReport* report_ = nullptr;  // pinned
+  CudaStream uploads_ = nullptr;
+  LinkLayout layout_;
   std::shared_ptr<PacketMemory> own_;
   std::vector<std::shared_ptr<PacketMemory>> of_threads_;
   std::vector<void*> imported_;

@@ -43,7 +43,7 @@ TEST(DeviceBench, LaunchesGraphsOfNativeAllReduces) {
 }
 
 TEST(DeviceBench, SaysWhyACallCannotBeCaptured) {
-  const CommandResult result = bench({"-b", "1M", "-e", "1M", "-G", "1", "--threads"});
+  const CommandResult result = bench({"--collective", "barrier", "-G", "1", "--threads"});
   EXPECT_NE(result.status, 0);
   EXPECT_THAT(result.err, HasSubstr("goes by way of the host, which a CUDA graph cannot replay"));
 }

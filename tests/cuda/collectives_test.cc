@@ -10,13 +10,35 @@ namespace gimbal::test {
 namespace {
 
 constexpr int32_t kRanks = 3;
-// One piece, and several: more than a lane has slots, where a piece holds a part of six blocks.
-constexpr size_t kCounts[] = {1, 1000, kSanitized ? 300'000 : 1'200'000};
+// More pieces than a lane has slots, where a piece holds a part of six blocks.
+constexpr size_t kManyPieces = kSanitized ? 300'000 : 1'200'000;
+// More slices than a link has slots; kernels on simulated devices take their time.
+constexpr size_t kManySlices = kSanitized ? 40'000 : 150'000;
 
-class DeviceCollectives : public testing::TestWithParam<RankKind> {
- protected:
-  static void run(const std::function<void(DeviceRank&)>& function) { run_device_ranks(GetParam(), kRanks, function); }
+// By way of the host, and by kernels that reach each other's memory.
+struct Way {
+  RankKind ranks;
+  std::string path;
 };
+
+class DeviceCollectives : public testing::TestWithParam<Way> {
+ protected:
+  static void run(const std::function<void(DeviceRank&)>& function) { run_device_ranks(GetParam().ranks, kRanks, function); }
+  static std::vector<size_t> counts() { return {1, 1000, largest()}; }
+  static size_t largest() { return GetParam().path == "staged" ? kManyPieces : kManySlices; }
+
+ private:
+  const ScopedEnvironment path_{"GIMBAL_CUDA_PATH", GetParam().path};
+  const ScopedEnvironment mps_{"CUDA_SIM_MPS", "1"};
+};
+
+std::vector<Way> all_ways() {
+  std::vector<Way> ways;
+  for (const RankKind ranks : rank_kinds()) {
+    for (const char* path : {"staged", "native"}) ways.push_back({ranks, path});
+  }
+  return ways;
+}
 
 std::vector<int32_t> values_of(int32_t rank, size_t count) {
   std::vector<int32_t> values(count);
@@ -46,7 +68,7 @@ std::vector<int32_t> block(const std::vector<int32_t>& values, int32_t rank, siz
 
 TEST_P(DeviceCollectives, AllReduceComesAfterWhatTheStreamDidBefore) {
   run([](DeviceRank& rank) {
-    for (const size_t count : kCounts) {
+    for (const size_t count : counts()) {
       const std::vector<int32_t> input = values_of(rank.rank(), count);
       DeviceBuffer& send = rank.buffer(input);
       DeviceBuffer& recv = rank.buffer(count * sizeof(int32_t));
@@ -65,7 +87,7 @@ TEST_P(DeviceCollectives, AllReduceComesAfterWhatTheStreamDidBefore) {
 
 TEST_P(DeviceCollectives, RootedCollectivesServeEveryRoot) {
   run([](DeviceRank& rank) {
-    for (const size_t count : kCounts) {
+    for (const size_t count : counts()) {
       for (int32_t root = 0; root < kRanks; ++root) {
         const bool is_root = rank.rank() == root;
         DeviceBuffer& send = rank.buffer(values_of(rank.rank(), count));
@@ -94,7 +116,7 @@ TEST_P(DeviceCollectives, RootedCollectivesServeEveryRoot) {
 
 TEST_P(DeviceCollectives, BlocksGoWhereTheyBelongInAndOutOfPlace) {
   run([](DeviceRank& rank) {
-    for (const size_t count : kCounts) {
+    for (const size_t count : counts()) {
       const size_t own = static_cast<size_t>(rank.rank()) * count;
       DeviceBuffer& one = rank.buffer(values_of(rank.rank(), count));
       DeviceBuffer& many = rank.buffer(values_of(rank.rank(), kRanks * count));
@@ -158,7 +180,7 @@ TEST_P(DeviceCollectives, BlocksOfUnequalSizeLeaveGapsAlone) {
 
 TEST_P(DeviceCollectives, GroupedMessagesAndStartedCallsOfOneStreamDoNotWaitForEachOther) {
   run([](DeviceRank& rank) {
-    const size_t count = kCounts[2];
+    const size_t count = largest();
     const int32_t next = (rank.rank() + 1) % kRanks;
     const int32_t previous = (rank.rank() + kRanks - 1) % kRanks;
     DeviceBuffer& send = rank.buffer(values_of(rank.rank(), count));
@@ -196,7 +218,7 @@ TEST_P(DeviceCollectives, HostAndDeviceCallsAlternate) {
 TEST(DevicesOfTwoNodes, ReduceAndGather) {
   const ScopedEnvironment nodes("GIMBAL_EMULATE_NODES", "2");
   run_device_ranks(RankKind::kThreads, 4, [](DeviceRank& rank) {
-    for (const size_t count : kCounts) {
+    for (const size_t count : {size_t{1}, size_t{1000}, kManyPieces}) {
       DeviceBuffer& buffer = rank.buffer(std::vector<int32_t>(count, rank.rank() + 1));
       expect_ok(gimbal_all_reduce(buffer.data(), buffer.data(), count, GIMBAL_INT32, GIMBAL_SUM, rank.comm(), rank.stream()));
       EXPECT_TRUE(buffer.read<int32_t>(rank.stream().get()) == std::vector<int32_t>(count, 10)) << count;
@@ -207,7 +229,10 @@ TEST(DevicesOfTwoNodes, ReduceAndGather) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, DeviceCollectives, testing::ValuesIn(rank_kinds()), kind_test_name);
+INSTANTIATE_TEST_SUITE_P(Cases, DeviceCollectives, testing::ValuesIn(all_ways()),
+                         [](const testing::TestParamInfo<Way>& tested) {
+                           return rank_kind_name(tested.param.ranks) + "_" + tested.param.path;
+                         });
 
 }  // namespace
 }  // namespace gimbal::test

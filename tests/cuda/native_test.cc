@@ -93,6 +93,38 @@ TEST_P(NativeAllReduce, IsReplayedInGraphsBetweenOtherCalls) {
   });
 }
 
+TEST_P(NativeAllReduce, SharesGraphsWithCollectivesBySchedule) {
+  run(3, [](DeviceRank& rank) {
+    constexpr size_t kCount = 30'000;
+    cudaStream_t stream = rank.stream().get();
+    DeviceBuffer& send = rank.buffer(std::vector<int32_t>(kCount, rank.rank()));
+    DeviceBuffer& recv = rank.buffer(3 * kCount * sizeof(int32_t));
+    const auto gather = [&] {
+      return gimbal_all_gather(send.data(), recv.data(), kCount, GIMBAL_INT32, rank.comm(), rank.stream());
+    };
+    expect_ok(gimbal_barrier(rank.comm(), rank.stream()));
+    cudaGraph_t graph = nullptr;
+    require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin");
+    EXPECT_EQ(gather(), GIMBAL_INVALID_USAGE);
+    EXPECT_THAT(gimbal_last_error(), HasSubstr("make the same call once before it"));
+    require(cudaStreamEndCapture(stream, &graph), "end");
+    require(cudaGraphDestroy(graph), "destroy");
+
+    expect_ok(gather());
+    cudaGraphExec_t ready = nullptr;
+    require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin");
+    expect_ok(gather());
+    expect_ok(gimbal_all_reduce(send.data(), send.data(), kCount, GIMBAL_INT32, GIMBAL_SUM, rank.comm(), rank.stream()));
+    require(cudaStreamEndCapture(stream, &graph), "end");
+    require(cudaGraphInstantiate(&ready, graph, 0), "instantiate");
+    for (int round = 0; round < 2; ++round) require(cudaGraphLaunch(ready, stream), "launch");
+    // The second round gathers the first one's sum, 0 + 1 + 2, of all ranks.
+    EXPECT_EQ(recv.read<int32_t>(stream), std::vector<int32_t>(3 * kCount, 3));
+    require(cudaGraphExecDestroy(ready), "destroy");
+    require(cudaGraphDestroy(graph), "destroy");
+  });
+}
+
 TEST_P(NativeAllReduce, CallsOnSeveralStreamsStayInOrder) {
   run(2, [](DeviceRank& rank) {
     const DeviceStream other;
@@ -252,6 +284,16 @@ TEST(NativeTrouble, MoreWaitingBlocksThanTheDeviceHoldsAreCounted) {
   cuda_sim::configure({.multiprocessors = 1, .blocks_per_multiprocessor = 1});
   for (const char* path : {"native", "auto"})
     expect_staged(path, "holds 1 waiting blocks at a time: at most 1 ranks fit, and 2");
+  cuda_sim::configure({});
+}
+
+TEST(NativeTrouble, AStrictJobIsToldInsteadOfGoingAround) {
+  cuda_sim::configure({.devices = 2, .fault = cuda_sim::Fault::kPeerRefused});
+  const ScopedEnvironment strict("GIMBAL_STRICT", "1");
+  run_device_ranks(RankKind::kThreads, 2, [&](DeviceRank& rank) {
+    EXPECT_EQ(gimbal_barrier(rank.comm(), rank.stream()), GIMBAL_UNSUPPORTED);
+    EXPECT_THAT(gimbal_last_error(), AllOf(HasSubstr("GIMBAL_STRICT=1"), HasSubstr("cudaDeviceEnablePeerAccess")));
+  });
   cuda_sim::configure({});
 }
 

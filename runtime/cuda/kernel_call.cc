@@ -1,4 +1,4 @@
-#include "runtime/cuda/native_call.h"
+#include "runtime/cuda/kernel_call.h"
 
 #include <algorithm>
 
@@ -11,11 +11,11 @@ namespace {
 // How long a rank whose kernel was in another operation than a peer's waits for that peer to say which.
 constexpr int64_t kMismatchPatienceNs = 2'000'000'000;
 
-class NativeWatch final : public Operation {
+class KernelWatch final : public Operation {
  public:
-  NativeWatch(Cuda& cuda, const NativeSetup& setup, std::shared_ptr<const CudaEvent> end)
+  KernelWatch(Cuda& cuda, const NativeSetup& setup, std::shared_ptr<const CudaEvent> end)
       : cuda_(cuda), setup_(setup), end_(std::move(end)) {}
-  ~NativeWatch() override {
+  ~KernelWatch() override {
     if (!has_ended_) setup_.abort();
   }
 
@@ -42,13 +42,6 @@ class NativeWatch final : public Operation {
   int64_t mismatch_ns_ = 0;
   bool has_ended_ = false;
 };
-
-// Equal on all ranks when their calls are.
-uint64_t tag_of(const Call& call) {
-  Call whole = call;
-  whole.whole_count = call.count;
-  return static_cast<uint64_t>(hash_signature(make_signature(whole, 0))) << 32 | static_cast<uint32_t>(call.count);
-}
 
 GridShape shape_of(size_t bytes, size_t most_blocks) {
   constexpr size_t kPacketPayload = 8;
@@ -82,12 +75,7 @@ void EventPool::give_back(CudaEvent event) {
   free_.push_back(event);
 }
 
-bool NativeCall::can_serve(const Call& call) {
-  return call.collective == Collective::kAllReduce && !call.weighted && call.count > 0 &&
-         call.bytes() <= NativeSetup::kMostBytes;
-}
-
-Status NativeCall::advance() {
+Status KernelCall::advance() {
   is_enqueued_ = true;
   ASSIGN_OR_RETURN(const bool capturing, cuda_.is_capturing(call_.stream));
   // A graph that is replayed beside other calls is the caller's to order.
@@ -98,21 +86,13 @@ Status NativeCall::advance() {
   return capturing ? Status() : watch();
 }
 
-Status NativeCall::launch() {
-  device::NativeArguments arguments = setup_.arguments();
-  arguments.input = call_.send;
-  arguments.output = call_.recv;
-  arguments.count = call_.count;
-  arguments.tag = tag_of(call_);
-  arguments.op = call_.op;
-  arguments.divisor = call_.op == ReduceOp::kAvg ? arguments.nranks : 1;
-  const NativeForm form =
-      call_.bytes() <= NativeSetup::one_shot_limit(arguments.nranks) ? NativeForm::kOneShot : NativeForm::kTwoShot;
-  const GridShape shape = shape_of(call_.bytes(), setup_.most_blocks());
-  return linked_device_kernels()->all_reduce(form, call_.dtype, arguments, shape, call_.stream);
+uint64_t KernelCall::tag() const {
+  Call whole = call_;
+  whole.whole_count = call_.count;
+  return static_cast<uint64_t>(hash_signature(make_signature(whole, 0))) << 32 | static_cast<uint32_t>(call_.count);
 }
 
-Status NativeCall::watch() {
+Status KernelCall::watch() {
   ASSIGN_OR_RETURN(const CudaEvent event, events_->take());
   const std::shared_ptr<const CudaEvent> end(new CudaEvent(event), [pool = events_](const CudaEvent* used) {
     pool->give_back(*used);
@@ -121,12 +101,31 @@ Status NativeCall::watch() {
   RETURN_IF_ERROR(cuda_.record(event, call_.stream));
   last_ = {call_.stream, end};
   const auto prepare = [&](const Call&, const Signature&) -> std::unique_ptr<Operation> {
-    return std::make_unique<NativeWatch>(cuda_, setup_, end);
+    return std::make_unique<KernelWatch>(cuda_, setup_, end);
   };
   Call watched = call_;
   watched.whole_count = call_.count;
   ASSIGN_OR_RETURN(request_, communicator_.started().start(watched, prepare));
   return {};
+}
+
+bool NativeCall::can_serve(const Call& call) {
+  return call.collective == Collective::kAllReduce && !call.weighted && call.count > 0 &&
+         call.bytes() <= NativeSetup::kMostBytes;
+}
+
+Status NativeCall::launch() {
+  device::NativeArguments arguments = setup().arguments();
+  arguments.input = call().send;
+  arguments.output = call().recv;
+  arguments.count = call().count;
+  arguments.tag = tag();
+  arguments.op = call().op;
+  arguments.divisor = call().op == ReduceOp::kAvg ? arguments.nranks : 1;
+  const NativeForm form =
+      call().bytes() <= NativeSetup::one_shot_limit(arguments.nranks) ? NativeForm::kOneShot : NativeForm::kTwoShot;
+  const GridShape shape = shape_of(call().bytes(), setup().most_blocks());
+  return linked_device_kernels()->all_reduce(form, call().dtype, arguments, shape, call().stream);
 }
 
 }  // namespace gimbal

@@ -1,5 +1,5 @@
-// A small all-reduce on device memory as one kernel on the caller's stream; its peers' kernels and it find each other in their
-// packet memory.
+// A call on device memory as one kernel on the caller's stream; it and its peers' kernels find each other in the memory that
+// NativeSetup has exchanged.
 //
 // Each is also a started operation that moves no bytes: it watches over the kernel, with the call's signature, place in the
 // flight recorder and deadline, and has it return when the communicator fails. Captured into a graph a kernel has no such
@@ -33,36 +33,50 @@ class EventPool {
 };
 
 // Kernels of one communicator run one after the other, whatever their streams: what the next one is ordered behind.
-struct LastNative {
+struct LastKernel {
   CudaStream stream = nullptr;
   std::shared_ptr<const CudaEvent> event;  // null: none yet
 };
 
-class NativeCall final : public EnqueuedCall {
+class KernelCall : public EnqueuedCall {
  public:
   // The call must outlive this.
-  NativeCall(Communicator& communicator, Cuda& cuda, const NativeSetup& setup, const std::shared_ptr<EventPool>& events,
-             LastNative& last, const Call& call)
+  KernelCall(Communicator& communicator, Cuda& cuda, const NativeSetup& setup, const std::shared_ptr<EventPool>& events,
+             LastKernel& last, const Call& call)
       : communicator_(communicator), cuda_(cuda), setup_(setup), events_(events), last_(last), call_(call) {}
-
-  static bool can_serve(const Call& call);
 
   Status advance() override;
   [[nodiscard]] bool is_enqueued() const override { return is_enqueued_; }
   [[nodiscard]] std::shared_ptr<Request> request() const override { return request_; }
 
+ protected:
+  virtual Status launch() = 0;
+  [[nodiscard]] const NativeSetup& setup() const { return setup_; }
+  [[nodiscard]] const Call& call() const { return call_; }
+  // Equal on all ranks when their calls are, and in every replay.
+  [[nodiscard]] uint64_t tag() const;
+
  private:
-  Status launch();
   Status watch();
 
   Communicator& communicator_;
   Cuda& cuda_;
   const NativeSetup& setup_;
   const std::shared_ptr<EventPool> events_;
-  LastNative& last_;
+  LastKernel& last_;
   const Call& call_;
   bool is_enqueued_ = false;
   std::shared_ptr<Request> request_;  // null in a capture
+};
+
+// An all-reduce of up to NativeSetup::kMostBytes, one-shot or two-shot.
+class NativeCall final : public KernelCall {
+ public:
+  using KernelCall::KernelCall;
+  static bool can_serve(const Call& call);
+
+ private:
+  Status launch() override;
 };
 
 }  // namespace gimbal
