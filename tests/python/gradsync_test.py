@@ -10,8 +10,8 @@ import numpy
 import gimbal
 from ranks import alone, run_ranks
 
-SHAPES = {"first": (3,), "second": (5, 7), "third": (1000,)}
-BACKWARD = ("third", "second", "first")
+SHAPES = {"first": (3,), "second": (5, 7), "empty": (0,), "third": (1000,)}
+BACKWARD = ("third", "empty", "second", "first")
 
 
 def parameters():
@@ -62,7 +62,7 @@ class ASynchronizer(unittest.TestCase):
             for gradient in sync.gradients.values():
                 gradient[...] = 0
             for micro in range(3):
-                names = BACKWARD if micro == 0 else BACKWARD[:2]  # "first" is touched by the first micro-batch only
+                names = BACKWARD if micro == 0 else BACKWARD[:3]  # "first" is touched by the first micro-batch only
                 with sync.no_sync():
                     for name in names:
                         sync.gradients[name] += values_of(name, comm.rank, micro)
@@ -93,8 +93,8 @@ class ASynchronizer(unittest.TestCase):
     def test_names_parameters_without_a_gradient(self):
         def body(comm):
             sync = gimbal.GradientSynchronizer(comm, parameters())
-            with self.assertRaisesRegex(gimbal.InvalidUsage, '1 of 3 parameters got no gradient in this step: "second"'):
-                make_step(sync, names=("third", "first"))
+            with self.assertRaisesRegex(gimbal.InvalidUsage, '1 of 4 parameters got no gradient in this step: "second"'):
+                make_step(sync, names=("third", "empty", "first"))
 
         run_ranks(2, body)
 
@@ -141,7 +141,7 @@ class ASynchronizer(unittest.TestCase):
             sync.gradients["third"][...] = 1
             sync.ready("third")
             total = comm.all_reduce(numpy.ones(1)).item()
-            for name in ("second", "first"):
+            for name in BACKWARD[1:]:
                 sync.ready(name)
             sync.synchronize()
             return total

@@ -20,7 +20,7 @@ SEEDED = threading.Lock()  # the generator is the process's, and ranks are threa
 
 
 class Network(torch.nn.Module):
-    """A channels-last convolution, a layer that is used twice, a transposed parameter and a buffer."""
+    """A channels-last convolution, a layer that is used twice, a transposed parameter, an empty one and a buffer."""
 
     def __init__(self, seed=1):
         super().__init__()
@@ -29,12 +29,13 @@ class Network(torch.nn.Module):
             self.convolution = torch.nn.Conv2d(1, 3, 3).to(memory_format=torch.channels_last)
             self.inner = torch.nn.Linear(12, 12)
             self.turned = torch.nn.Parameter(torch.randn(12, 5).t())
+            self.empty = torch.nn.Parameter(torch.empty(0))
             self.register_buffer("scale", torch.rand(1))
         self.double()
 
     def forward(self, batch):
         hidden = torch.tanh(self.convolution(batch)).flatten(1)
-        return torch.tanh(self.inner(self.inner(hidden))) @ self.turned.t() * self.scale
+        return torch.tanh(self.inner(self.inner(hidden))) @ self.turned.t() * self.scale + self.empty.sum()
 
 
 def batches(steps=4):
