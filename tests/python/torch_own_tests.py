@@ -16,7 +16,7 @@ import re
 import sys
 import unittest
 
-os.environ.setdefault("WORLD_SIZE", "3")  # some want more than two ranks
+os.environ.setdefault("WORLD_SIZE", "4")  # some want so many ranks
 os.environ.update(BACKEND="gimbal", OMP_NUM_THREADS="1", GIMBAL_LOG="error")
 
 try:
@@ -25,7 +25,7 @@ try:
     from torch.testing._internal import common_distributed
     from torch.testing._internal.common_distributed import DistTestCases
 
-    for feature in ("ddp", "gpu", "subgroup"):
+    for feature in ("ddp", "gpu", "plugin", "subgroup"):
         DistTestCases.backend_feature[feature].add("gimbal")
     DistTestCases.skip_collective["sendrecv anysource"].add("gimbal")
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
@@ -59,7 +59,7 @@ class Outcomes(unittest.TestResult):
         self._add(test, "passed")
 
     def addSkip(self, test, reason):
-        self._add(test, "not applicable", " ".join(reason.split()))
+        self._add(test, "not applicable", re.sub(r"\{(.*?)\}", in_order, " ".join(reason.split())))
 
     def addFailure(self, test, error):
         self._add(test, "failed", reason_of(str(error[1])))
@@ -72,6 +72,11 @@ def reason_of(text):
     raised = [line for line in text.splitlines() if re.match(r"\w*(\.\w+)*(Error|Exception|Unsupported|Mismatch)\b", line)]
     line = raised[-1] if raised else text.strip().splitlines()[0]
     return re.sub(r"0x[0-9a-f]+|pid \d+|/\S+/", "...", line)[:160]
+
+
+def in_order(braces):
+    """A set as text, the same in every run."""
+    return "{" + ", ".join(sorted(braces.group(1).split(", "))) + "}"
 
 
 def is_for_cuda(name):
