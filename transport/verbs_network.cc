@@ -32,7 +32,8 @@ Result<std::vector<Bytes>> exchange_offers(Bootstrap& mesh, const Result<Bytes>&
     const auto code = static_cast<Code>(reader.u8());
     const std::string why = reader.text(kMaxSentenceBytes);
     // One that has a device and cannot use it says more than one that has none.
-    if (without.ok() || without.code() == Code::kUnsupported) without = Status(code, name + ": " + why);
+    const bool says_more = without.code() == Code::kUnsupported && code != Code::kUnsupported;
+    if (without.ok() || says_more) without = Status(code == Code::kOk ? Code::kInternal : code, name + ": " + why);
   }
   if (without.ok()) return all;
   if (with.empty()) return without;
