@@ -2,11 +2,14 @@
 // adapters are tests/support/hostile_verbs.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 #include <vector>
 
+#include "base/deadline.h"
 #include "tests/support/communicator.h"
 #include "tests/support/expect_ok.h"
 #include "tests/support/folders.h"
@@ -14,6 +17,7 @@
 #include "tests/support/leftovers.h"
 #include "tests/support/ranks.h"
 #include "tests/support/scoped_environment.h"
+#include "tests/support/shared_page.h"
 
 namespace gimbal::test {
 namespace {
@@ -196,6 +200,8 @@ TEST_F(VerbsRanks, SayHowMuchMemoryCouldNotBeLocked) {
 }
 
 TEST_F(VerbsRanks, KnowWhoHasDied) {
+  // What a dead process has given to its adapter does not go out any more: it lives until its peer has all.
+  const Shared<std::atomic<bool>> has_all;
   const std::vector<ProcessResult> results = run_processes(
       2,
       [&](const RankContext& context) {
@@ -203,7 +209,12 @@ TEST_F(VerbsRanks, KnowWhoHasDied) {
         config.transport = "verbs";
         Communicator communicator(config);
         expect_right_sums(communicator);
-        if (context.rank == 1) std::_Exit(0);
+        if (context.rank == 1) {
+          const Deadline deadline = Deadline::after_ms(30'000);
+          while (!*has_all && !deadline.passed()) std::this_thread::yield();
+          std::_Exit(0);
+        }
+        *has_all = true;
         float value = 1;
         EXPECT_EQ(gimbal_all_reduce(&value, &value, 1, GIMBAL_FLOAT32, GIMBAL_SUM, communicator.get(), nullptr), GIMBAL_REMOTE);
         EXPECT_THAT(gimbal_last_error(), HasSubstr("rank 1 (pid "));
