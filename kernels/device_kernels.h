@@ -36,7 +36,7 @@ class DeviceKernels {
   virtual size_t packet_memory_bytes(Rank nranks, size_t one_shot_bytes, size_t two_shot_bytes) = 0;
   virtual Status all_reduce(NativeForm form, DType dtype, const device::NativeArguments& arguments, GridShape shape,
                             CudaStream stream) = 0;
-  // By slots (Protocol::kSimple). Collectives that add nothing: kUint8 and kSum, whatever their type.
+  // Collectives that add nothing: kUint8 and kSum, whatever their type.
   virtual Status interpret(DType dtype, const device::InterpreterArguments& arguments, unsigned threads, CudaStream stream) = 0;
 };
 

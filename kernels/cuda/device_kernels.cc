@@ -29,7 +29,7 @@ class LinkedKernels final : public DeviceKernels {
       for (int op = 0; op < kReduceOpCount; ++op) {
         if (!is_supported(static_cast<DType>(dtype), static_cast<ReduceOp>(op))) continue;
         for (const device::KernelKind kind :
-             {device::KernelKind::kOneShot, device::KernelKind::kTwoShot, device::KernelKind::kInterpreterSimple}) {
+             {device::KernelKind::kOneShot, device::KernelKind::kTwoShot, device::KernelKind::kInterpreter}) {
           int blocks = 0;
           RETURN_IF_ERROR(check(device::blocks_per_multiprocessor(kind, static_cast<DType>(dtype), static_cast<ReduceOp>(op),
                                                                   device::kMaxThreads, &blocks),
@@ -54,8 +54,7 @@ class LinkedKernels final : public DeviceKernels {
   }
 
   Status interpret(DType dtype, const device::InterpreterArguments& arguments, unsigned threads, CudaStream stream) override {
-    return check(device::launch_interpreter(dtype, device::Protocol::kSimple, arguments, threads,
-                                            reinterpret_cast<cudaStream_t>(stream)),
+    return check(device::launch_interpreter(dtype, arguments, threads, reinterpret_cast<cudaStream_t>(stream)),
                  "launch of the interpreter");
   }
 };

@@ -141,6 +141,7 @@ Status ScheduledCall::launch() {
   arguments.segments = plan.segments;
   arguments.channels = plan.channels;
   arguments.tag = tag();
+  arguments.protocol = device::Protocol::kSimple;
   arguments.weight = 1;
   arguments.divisor = plan.divisor;
   arguments.op = adds ? call().op : ReduceOp::kSum;

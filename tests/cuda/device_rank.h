@@ -12,6 +12,11 @@
 
 namespace gimbal::test {
 
+// Of tests that wait for it. Making a communicator and its setup on the device take a part of it, with a sanitizer on a busy
+// machine a large one.
+inline constexpr int64_t kShortTimeoutMs = kSanitized ? 8000 : 2000;
+inline const std::string kShortTimeout = std::to_string(kShortTimeoutMs / 1000) + ".0 s";  // as the library says it
+
 class DeviceRank {
  public:
   explicit DeviceRank(const RankContext& context) : DeviceRank(context, rank_config(context)) {}

@@ -178,7 +178,7 @@ TEST(NativeGroup, OfOneThreadOverSeveralCommunicatorsDoesNotDeadlock) {
 TEST(NativeTrouble, ARankThatNeverLaunchesIsNamedAndTheKernelReturns) {
   run_ranks(RankKind::kThreads, 2, [](const RankContext& context) {
     gimbal_config_t config = rank_config(context);
-    config.timeout_ms = 2000;  // creating one takes a part of it on a busy machine
+    config.timeout_ms = kShortTimeoutMs;
     DeviceRank rank(context, config);
     DeviceBuffer& buffer = rank.buffer(std::vector<int32_t>(100, 1));
     const auto all_reduce = [&] {
@@ -199,7 +199,7 @@ TEST(NativeTrouble, ARankThatNeverLaunchesIsNamedAndTheKernelReturns) {
 TEST(NativeTrouble, AReplayThatOthersDoNotJoinEndsAtItsDeadline) {
   run_ranks(RankKind::kThreads, 2, [](const RankContext& context) {
     gimbal_config_t config = rank_config(context);
-    config.timeout_ms = 2000;  // creating one takes a part of it on a busy machine
+    config.timeout_ms = kShortTimeoutMs;
     DeviceRank rank(context, config);
     DeviceBuffer& buffer = rank.buffer(std::vector<int32_t>(100, 1));
     const auto all_reduce = [&] {
@@ -217,7 +217,7 @@ TEST(NativeTrouble, AReplayThatOthersDoNotJoinEndsAtItsDeadline) {
       require(cudaGraphLaunch(ready, rank.stream().get()), "launch");
       rank.stream().synchronize();
       EXPECT_EQ(gimbal_comm_status(rank.comm()), GIMBAL_TIMEOUT);
-      EXPECT_THAT(gimbal_last_error(), HasSubstr("the kernel waited 2000 ms for rank 1"));
+      EXPECT_THAT(gimbal_last_error(), HasSubstr("the kernel waited " + std::to_string(kShortTimeoutMs) + " ms for rank 1"));
       EXPECT_EQ(all_reduce(), GIMBAL_TIMEOUT);
       require(cudaGraphExecDestroy(ready), "destroy");
       require(cudaGraphDestroy(graph), "destroy");
