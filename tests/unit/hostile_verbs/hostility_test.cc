@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <set>
 
 #include "tests/support/scoped_environment.h"
@@ -13,13 +14,34 @@ namespace {
 
 using test::ScopedEnvironment;
 
-#ifndef __SANITIZE_THREAD__  // which reports the planted dependences as what they are: the program ends at the first
 uint64_t watch(VerbsSide& side, size_t at) {
   return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(side.memory().data() + at)).load(std::memory_order_acquire);
 }
 
 void set_word(VerbsSide& side, size_t at, uint64_t value) { std::memcpy(side.memory().data() + at, &value, sizeof(value)); }
 
+#ifdef __SANITIZE_THREAD__
+// The planted mistake below, of which no seed is needed here: the flag tells of no other word.
+void read_what_a_flag_tells_of() {
+  constexpr size_t kFlag = 8192;
+  const VerbsPair pair = connected_pair();
+  set_word(*pair.a, 0, 7);
+  set_word(*pair.a, kFlag, 1);
+  pair.a->write({.bytes = 8, .flags = 0}, pair.to_b);
+  pair.a->write({.from = kFlag, .to = kFlag}, pair.to_b);
+  const Deadline deadline = Deadline::after_ms(10'000);
+  while (watch(*pair.b, kFlag) != 1 && !deadline.passed()) std::this_thread::yield();
+  uint64_t data = 0;
+  std::memcpy(&data, pair.b->memory().data(), sizeof(data));
+  std::exit(data == 7 ? 0 : 1);
+}
+
+TEST(HostileVerbsDeathTest, ThreadSanitizerReportsWhoTakesAFlagForTheDatasArrival) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  constexpr int kRaceFound = 66;
+  EXPECT_EXIT(read_what_a_flag_tells_of(), ::testing::ExitedWithCode(kRaceFound), "data race");
+}
+#else
 // The planted mistake: data, then a flag by a write of its own, and a receiver who takes the flag for the data's arrival.
 // Returns whether it was punished.
 bool flag_came_before_data() {
