@@ -41,7 +41,7 @@ class VerbsTrouble : public ::testing::Test {
 
 TEST_F(VerbsTrouble, ALostRailIsSaidInOneLineOfEachSide) {
   const ScopedEnvironment plan("HOSTILE_VERBS_PLAN", "link_down@60=hostile1/1");
-  const VerbsPair pair = make({.rails = 2, .queue_pairs = 2, .straight = true, .timeout = 8}, 2, 200'000, 3);
+  const VerbsPair pair = make({.rails = 2, .queue_pairs = 2, .crosses = false, .timeout = 8}, 2, 200'000, 3);
   ASSERT_TRUE(exchange(*pair.a, *pair.b, 100, 1).ok());
   ASSERT_TRUE(exchange(*pair.b, *pair.a, 100, 2).ok());
   EXPECT_GE(lines_.size(), 1u);
