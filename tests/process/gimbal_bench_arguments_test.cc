@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{{"-o", "foo"}, "-o: \"foo\" is not an operation: sum, prod"},
         Refusal{{"-o", "band", "-d", "float"}, "-o: \"band\" is not an operation of floating types"},
         Refusal{{"--collective", "foo"}, "--collective: \"foo\" is not a collective: all_reduce"},
-        Refusal{{"--memory", "foo"}, "--memory: \"foo\" is not host or registered"},
+        Refusal{{"--memory", "foo"}, "--memory: \"foo\" is not host, registered or cuda"},
         Refusal{{"-r", "foo"}, "-r: \"foo\" is not a whole number from 0"},
         Refusal{{"--nonsense"}, "The following argument was not expected: --nonsense"},
         Refusal{{"-b", "1P", "-e", "1P"}, "-e: 1125899906842624 bytes need 2.0 PiB for 1 ranks; this machine has"}));
