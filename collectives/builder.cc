@@ -41,7 +41,7 @@ void ScheduleBuilder::enter(uint8_t channel, uint32_t piece) {
   lane_ = channel * pieces_ + piece;
 }
 
-void ScheduleBuilder::enter_rail(const Rail& rail, Rank rank) {
+void ScheduleBuilder::enter_rail(const SliceRail& rail, Rank rank) {
   rail_ = rail;
   rail_rank_ = rank;
 }

@@ -33,7 +33,7 @@ struct Units {
 // carrier on node i, its unit u is unit first_unit + u (with blocks: that of node u's member number `slice`; nothing is
 // recorded where there is none), and its input is what the node has added up, a partial in kScratch, unless the node has one
 // rank only.
-struct Rail {
+struct SliceRail {
   const NodeShape* nodes;
   Rank slice;
   uint32_t first_unit = 0;
@@ -51,7 +51,7 @@ class ScheduleBuilder {
   [[nodiscard]] uint8_t channel() const { return channel_; }
 
   // Until left, peers, units and inputs are those of the rail, as `rank`'s algorithm on it names them.
-  void enter_rail(const Rail& rail, Rank rank);
+  void enter_rail(const SliceRail& rail, Rank rank);
   void leave_rail() { rail_.nodes = nullptr; }
   // Whether the input is a sum of several ranks', so that scratch is in use from the start.
   [[nodiscard]] bool input_is_sum() const { return input_is_sum(rail_rank_); }
@@ -80,7 +80,7 @@ class ScheduleBuilder {
   uint32_t units_;
   uint8_t channel_ = 0;
   uint32_t lane_ = 0;
-  Rail rail_ = {nullptr, 0};
+  SliceRail rail_ = {nullptr, 0};
   Rank rail_rank_ = 0;
   Schedule schedule_;
 };

@@ -39,8 +39,8 @@ std::string shared_memory_error() {
 }
 
 // Of interfaces that are up; loopback has the same address everywhere.
-std::vector<InterfaceAddress> interface_addresses() {
-  std::vector<InterfaceAddress> all;
+std::vector<NamedAddress> interface_addresses() {
+  std::vector<NamedAddress> all;
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return all;
   for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {

@@ -128,8 +128,8 @@ CheckLine check_gpudirect(const CheckFacts& facts) {
 CheckLine check_addresses(const CheckFacts& facts) {
   for (size_t i = 0; i < facts.addresses.size(); ++i) {
     for (size_t j = i + 1; j < facts.addresses.size(); ++j) {
-      const InterfaceAddress& one = facts.addresses[i];
-      const InterfaceAddress& other = facts.addresses[j];
+      const NamedAddress& one = facts.addresses[i];
+      const NamedAddress& other = facts.addresses[j];
       if (one.address != other.address || one.interface == other.interface) continue;
       return {"addresses", CheckState::kFails, one.interface + " and " + other.interface + " share " + one.address,
               "give each interface its own address: peers would be answered from the wrong one"};

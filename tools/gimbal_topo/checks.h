@@ -12,7 +12,7 @@ namespace gimbal {
 
 inline constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-struct InterfaceAddress {
+struct NamedAddress {
   std::string interface;
   std::string address;
 };
@@ -27,7 +27,7 @@ struct CheckFacts {
   bool has_gpudirect_module = false;     // nvidia_peermem
   std::vector<std::string> verbs_ports;  // that ranks here could use, as list_verbs_ports() describes them
   std::string verbs_error;               // why there is none
-  std::vector<InterfaceAddress> addresses;
+  std::vector<NamedAddress> addresses;
   std::vector<std::string> environment_errors;  // settings that are refused
   std::vector<std::string> unknown_variables;   // misspelt ones
   int64_t timeout_ms = 600'000;

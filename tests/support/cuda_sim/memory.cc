@@ -185,7 +185,9 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (const cudaError_t error = cuda_sim::ready()) return error;
-  return cuda_sim::submit(stream, [=] { std::memmove(to, from, bytes); });
+  return cuda_sim::submit(stream, [=] {
+    if (bytes > 0) std::memmove(to, from, bytes);  // of nothing, pointers may be null
+  });
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
