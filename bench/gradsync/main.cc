@@ -44,6 +44,8 @@ class Form {
     require(gimbal_comm_split(world, 0, rank, &comm_));
     std::vector<std::string> names;
     std::vector<gimbal_gradsync_parameter_t> parameters;
+    names.reserve(layers);
+    parameters.reserve(layers);
     for (size_t i = 0; i < layers; ++i) names.push_back("layer " + std::to_string(i));
     for (const std::string& each : names) parameters.push_back({each.c_str(), kRows * kColumns, GIMBAL_FLOAT32});
     const std::vector<size_t> rows(layers, kRows);
@@ -127,12 +129,12 @@ void measure(const Options& options) {
   gimbal_comm_t world = nullptr;
   require(gimbal_comm_create(&config, &world));
   std::vector<std::unique_ptr<Form>> forms;
-  const std::pair<const char*, gimbal_gradsync_wire_t> kWires[] = {{"as_is", GIMBAL_GRADSYNC_WIRE_AS_IS},
-                                                                   {"bfloat16", GIMBAL_GRADSYNC_WIRE_BFLOAT16},
-                                                                   {"float16", GIMBAL_GRADSYNC_WIRE_FLOAT16},
-                                                                   {"int8", GIMBAL_GRADSYNC_WIRE_INT8},
-                                                                   {"float8", GIMBAL_GRADSYNC_WIRE_FLOAT8}};
-  for (const auto& [name, wire] : kWires) {
+  const std::pair<const char*, gimbal_gradsync_wire_t> wires[] = {{"as_is", GIMBAL_GRADSYNC_WIRE_AS_IS},
+                                                                  {"bfloat16", GIMBAL_GRADSYNC_WIRE_BFLOAT16},
+                                                                  {"float16", GIMBAL_GRADSYNC_WIRE_FLOAT16},
+                                                                  {"int8", GIMBAL_GRADSYNC_WIRE_INT8},
+                                                                  {"float8", GIMBAL_GRADSYNC_WIRE_FLOAT8}};
+  for (const auto& [name, wire] : wires) {
     gimbal_gradsync_options_t made = GIMBAL_GRADSYNC_OPTIONS_INIT;
     made.wire = wire;
     forms.push_back(std::make_unique<Form>(world, name, made, options.layers));
@@ -140,11 +142,11 @@ void measure(const Options& options) {
   gimbal_codec_t codecs[2] = {};
   require(gimbal_codec_power_sgd(4, &codecs[0]));
   require(gimbal_codec_top_k(0.01, &codecs[1]));
-  const char* const kCodecs[] = {"power_sgd 4", "top_k 0.01"};
+  const char* const codec_names[] = {"power_sgd 4", "top_k 0.01"};
   for (size_t i = 0; i < 2; ++i) {
     gimbal_gradsync_options_t made = GIMBAL_GRADSYNC_OPTIONS_INIT;
     made.codec = &codecs[i];
-    forms.push_back(std::make_unique<Form>(world, kCodecs[i], made, options.layers));
+    forms.push_back(std::make_unique<Form>(world, codec_names[i], made, options.layers));
   }
   for (int round = -1; round < options.rounds; ++round) {
     for (const auto& form : forms) {
