@@ -40,17 +40,7 @@ PointerFacts look_with_context(const void* pointer) {
     static_cast<void>(cudaGetLastError());  // or the caller's next look at it would find this one
     return {};
   }
-  switch (attributes.type) {
-    case cudaMemoryTypeUnregistered:
-      return {};
-    case cudaMemoryTypeHost:
-      return {MemoryKind::kPinned, -1};
-    case cudaMemoryTypeDevice:
-      return {MemoryKind::kDevice, attributes.device};
-    case cudaMemoryTypeManaged:
-      return {MemoryKind::kManaged, attributes.device};
-  }
-  return {};
+  return facts_of(attributes);
 }
 
 }  // namespace

@@ -12,6 +12,20 @@
 namespace gimbal::cuda_driver {
 
 PointerFacts look_at(const void* pointer);
+// What the runtime says of a pointer, in our words.
+inline PointerFacts facts_of(const cudaPointerAttributes& attributes) {
+  switch (attributes.type) {
+    case cudaMemoryTypeUnregistered:
+      return {};
+    case cudaMemoryTypeHost:
+      return {MemoryKind::kPinned, -1};
+    case cudaMemoryTypeDevice:
+      return {MemoryKind::kDevice, attributes.device};
+    case cudaMemoryTypeManaged:
+      return {MemoryKind::kManaged, attributes.device};
+  }
+  return {};
+}
 bool has_mps(int device);
 Status wait_for_word(uint32_t* word, uint32_t value, cudaStream_t stream);
 

@@ -29,17 +29,7 @@ void wait_here(void* argument) {
 PointerFacts look_at(const void* pointer) {
   cudaPointerAttributes attributes = {};
   if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) return {};
-  switch (attributes.type) {
-    case cudaMemoryTypeUnregistered:
-      return {};
-    case cudaMemoryTypeHost:
-      return {MemoryKind::kPinned, -1};
-    case cudaMemoryTypeDevice:
-      return {MemoryKind::kDevice, attributes.device};
-    case cudaMemoryTypeManaged:
-      return {MemoryKind::kManaged, attributes.device};
-  }
-  return {};
+  return facts_of(attributes);
 }
 
 // Simulated processes do share their devices; tests say by this whether they may know.
